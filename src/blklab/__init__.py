@@ -1,0 +1,34 @@
+"""blklab: the Linux multi-queue block layer in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+# name -> module: imported when first asked for, so that `blklab --help` and scripts start at once
+_LAZY = {
+    "BlklabError": "blklab.core.errors",
+    "Bio": "blklab.block.bio",
+    "Driver": "blklab.block.driver",
+    "Elevator": "blklab.block.elevator",
+    "HardwareQueue": "blklab.block.hwqueue",
+    "Request": "blklab.block.request",
+    "RequestList": "blklab.block.request",
+    "RequestQueue": "blklab.block.queue",
+    "RunResult": "blklab.metrics.result",
+    "load_machine": "blklab.sim.machine",
+    "parse_command_line": "blklab.workload.cmdline",
+    "parse_job_file": "blklab.workload.jobfile",
+    "register": "blklab.block.elevator",
+    "simulate": "blklab.sim.api",
+}
+__all__ = sorted(_LAZY)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'blklab' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,0 +1,252 @@
+"""Attributes: the state of a queue under its sysfs and debugfs names, readable, and writable where the kernel's are.
+
+`read(queue, "queue/nr_requests")`, `write(queue, "queue/max_sectors_kb", "128")`, `read(queue, "hctx0/dispatch_busy")`.
+The tables below are the only list of them: reading, writing, `blklab list attributes` and error messages use it.
+
+A write that the kernel refuses is refused with its errno and the reason. A written value is taken as the kernel parses
+it: a decimal number where it wants one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from blklab.block.elevator import elevator_names
+from blklab.block.switch import set_elevator, set_nr_requests
+from blklab.core.errors import AttributeRefused, BlklabError, nearest
+
+if TYPE_CHECKING:
+    from blklab.block.hwqueue import HardwareQueue
+    from blklab.block.queue import RequestQueue
+
+Value = int | str
+
+
+class Attribute(NamedTuple):
+    """One attribute. `get` and `set` take the object it belongs to: the queue, a hardware queue, a scheduler, a driver."""
+
+    path: str
+    help: str
+    get: Callable[[Any], Value]
+    set: Callable[[Any, str], object] | None = None
+
+
+def number(text: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
+    """A number as the kernel's kstrtoul takes it, within limits. Raises AttributeRefused (EINVAL)."""
+    try:
+        value = int(text.strip(), 10)
+    except ValueError:
+        raise AttributeRefused(f"{text!r} is not a decimal number (EINVAL)") from None
+    if not least <= value <= most:
+        span = f"at least {least}" if most == (1 << 63) - 1 else f"{least} to {most}"
+        raise AttributeRefused(f"{value} is out of range, {span} is accepted (EINVAL)")
+    return value
+
+
+def _set_scheduler(queue: RequestQueue, text: str) -> None:
+    try:
+        set_elevator(queue, text.strip())
+    except AttributeRefused:
+        raise
+    except BlklabError as error:
+        raise AttributeRefused(f"{error.message} (EINVAL)") from None
+
+
+def _scheduler(queue: RequestQueue) -> str:
+    names = elevator_names()
+    if queue.elevator_name not in names:
+        names.append(queue.elevator_name)
+    return " ".join(f"[{name}]" if name == queue.elevator_name else name for name in names)
+
+
+def _set_nomerges(queue: RequestQueue, text: str) -> None:
+    value = number(text)
+    queue.nomerges = value if value in (0, 2) else 1
+
+
+def _set_rq_affinity(queue: RequestQueue, text: str) -> None:
+    value = number(text)
+    if value <= 2:
+        queue.rq_affinity = value
+
+
+def _set_max_sectors_kb(queue: RequestQueue, text: str) -> None:
+    limits = queue.limits
+    most = limits.max_hw_sectors >> 1
+    value = number(text)
+    if value > most:
+        raise AttributeRefused(f"{value} is above max_hw_sectors_kb, which is {most} (EINVAL)")
+    if value < 4:
+        raise AttributeRefused(f"{value} is below a page, which is 4 KiB (EINVAL)")
+    limits.max_sectors = value << 1
+
+
+def _set_io_timeout(queue: RequestQueue, text: str) -> None:
+    value = number(text, 1, (1 << 32) - 1)
+    jiffy_ms = queue.stat.jiffy_ns // 1_000_000
+    queue.io_timeout_ns = (value + jiffy_ms - 1) // jiffy_ms * jiffy_ms * 1_000_000
+
+
+def _set_iostats(queue: RequestQueue, text: str) -> None:
+    queue.iostats = number(text) != 0
+
+
+def _set_rotational(queue: RequestQueue, text: str) -> None:
+    queue.rotational = number(text) != 0
+
+
+def _set_write_cache(queue: RequestQueue, text: str) -> None:
+    text = text.strip()
+    if text in ("write through", "none"):
+        queue.write_cache = False
+        return
+    if text != "write back":
+        raise AttributeRefused(f"{text!r} is neither 'write back' nor 'write through' (EINVAL)")
+    if not queue.write_cache:
+        # kernel: since 6.1.x a queue whose driver has no cache refuses it (captures flush/*-writeback-refused-*)
+        raise AttributeRefused("the driver has no write cache (EINVAL)")
+
+
+def _set_discard_max(queue: RequestQueue, text: str) -> None:
+    limits = queue.limits
+    value = number(text)
+    if limits.discard_granularity_bytes == 0 or value % limits.discard_granularity_bytes:
+        raise AttributeRefused(
+            f"{value} is not a multiple of discard_granularity, which is {limits.discard_granularity_bytes} (EINVAL)"
+        )
+    limits.max_discard_sectors = min(value >> 9, limits.max_hw_discard_sectors)
+
+
+QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
+    Attribute("queue/scheduler", "the scheduler; the active one in brackets", _scheduler, _set_scheduler),
+    Attribute(
+        "queue/nr_requests", "requests a hardware queue may have", lambda q: q.nr_requests,
+        lambda q, text: set_nr_requests(q, number(text)),
+    ),
+    Attribute("queue/nomerges", "0: merge, 1: only the last request hint, 2: never", lambda q: q.nomerges, _set_nomerges),
+    Attribute(
+        "queue/rq_affinity", "0: complete where the interrupt arrives, 1: in the submitter's cache domain, 2: on its CPU",
+        lambda q: q.rq_affinity, _set_rq_affinity,
+    ),
+    Attribute(
+        "queue/max_sectors_kb", "largest request, KiB", lambda q: q.limits.max_sectors >> 1, _set_max_sectors_kb
+    ),
+    Attribute("queue/max_hw_sectors_kb", "the driver's own limit, KiB", lambda q: q.limits.max_hw_sectors >> 1),
+    Attribute("queue/max_segments", "memory segments of a request", lambda q: q.limits.max_segments),
+    Attribute("queue/max_segment_size", "bytes of a segment", lambda q: q.limits.max_segment_bytes),
+    Attribute("queue/logical_block_size", "bytes", lambda q: q.limits.logical_block_bytes),
+    Attribute("queue/hw_sector_size", "logical_block_size under its old name", lambda q: q.limits.logical_block_bytes),
+    Attribute("queue/physical_block_size", "bytes", lambda q: q.limits.physical_block_bytes),
+    Attribute("queue/minimum_io_size", "bytes", lambda q: q.limits.io_min_bytes),
+    Attribute("queue/optimal_io_size", "bytes", lambda q: q.limits.io_opt_bytes),
+    Attribute("queue/chunk_sectors", "requests do not cross multiples of it", lambda q: q.limits.chunk_sectors),
+    Attribute("queue/virt_boundary_mask", "memory gaps allowed only here", lambda q: q.limits.virt_boundary_mask),
+    Attribute(
+        "queue/discard_max_bytes", "largest discard", lambda q: q.limits.max_discard_sectors << 9, _set_discard_max
+    ),
+    Attribute(
+        "queue/discard_max_hw_bytes", "the driver's own limit of a discard", lambda q: q.limits.max_hw_discard_sectors << 9
+    ),
+    Attribute("queue/discard_granularity", "bytes", lambda q: q.limits.discard_granularity_bytes),
+    Attribute("queue/max_discard_segments", "ranges of a discard", lambda q: q.limits.max_discard_segments),
+    Attribute(
+        "queue/write_zeroes_max_bytes", "largest write zeroes", lambda q: q.limits.max_write_zeroes_sectors << 9
+    ),
+    Attribute(
+        "queue/io_timeout", "milliseconds until a request counts as late", lambda q: q.io_timeout_ns // 1_000_000,
+        _set_io_timeout,
+    ),
+    Attribute("queue/iostats", "whether the counters of stat are kept", lambda q: int(q.iostats), _set_iostats),
+    Attribute("queue/rotational", "whether it is a disk that turns", lambda q: int(q.rotational), _set_rotational),
+    Attribute(
+        "queue/write_cache", "write back or write through",
+        lambda q: "write back" if q.write_cache else "write through", _set_write_cache,
+    ),
+    Attribute("queue/fua", "whether the driver takes FUA", lambda q: int(q.fua)),
+    Attribute("stat", "ios, merges, sectors, ms of reads and writes, and so on", lambda q: _stat(q)),
+    Attribute("inflight", "reads and writes in flight", lambda q: f"{q.stat.in_flight_read} {q.stat.in_flight_write}"),
+    Attribute("size", "sectors", lambda q: q.size_sectors),
+)
+
+HCTX_ATTRIBUTES: tuple[Attribute, ...] = (
+    Attribute("dispatch_busy", "moving average of BUSY answers, 0 to 9", lambda h: h.dispatch_busy),
+    Attribute("active", "requests that hold a driver tag of a shared set", lambda h: h.user.nr_active),
+    Attribute("run", "how often the queue was run", lambda h: h.run_count),
+    Attribute("queued", "requests inserted (counted until 6.1; then dropped)", lambda h: h.queued_count),
+    Attribute("dispatched", "requests that the driver took", lambda h: h.dispatched_count),
+    Attribute("nr_tags", "driver tags", lambda h: h.tags.nr_tags),
+    Attribute("nr_reserved_tags", "of these, reserved", lambda h: h.tags.nr_reserved),
+    Attribute("tags_busy", "driver tags in use", lambda h: h.tags.nr_in_use),
+    Attribute("sched_tags_busy", "scheduler tags in use", lambda h: h.sched_tags.nr_in_use if h.sched_tags else 0),
+    Attribute("tags_active_queues", "queues that share the driver tags now", lambda h: h.tags.active_queues),
+    Attribute("dispatch", "requests on the dispatch list", lambda h: h.dispatch_list.count),
+    Attribute("cpu_list", "CPUs that submit here", lambda h: ", ".join(map(str, h.cpus))),
+    Attribute("state", "flags", lambda h: _state(h)),
+)
+
+
+def _stat(queue: RequestQueue) -> str:
+    return " ".join(f"{n:8d}" for n in queue.stat.stat_line())
+
+
+def _state(hctx: HardwareQueue) -> str:
+    flags = {"TAG_ACTIVE": hctx.user.active, "SCHED_RESTART": hctx.restart}
+    return "|".join(name for name, on in flags.items() if on)
+
+
+def _all(queue: RequestQueue) -> Iterator[tuple[str, Attribute, Any]]:
+    for attribute in QUEUE_ATTRIBUTES:
+        yield attribute.path, attribute, queue
+    for attribute in queue.driver.attributes(queue):
+        yield attribute.path, attribute, queue.driver
+    elevator = queue.elevator
+    if elevator is not None:
+        for attribute in elevator.attributes():
+            yield f"queue/iosched/{attribute.path}", attribute, elevator
+    for hctx in queue.hctxs:
+        for attribute in HCTX_ATTRIBUTES:
+            yield f"hctx{hctx.index}/{attribute.path}", attribute, hctx
+        if elevator is not None:
+            for attribute in elevator.hctx_attributes(hctx):
+                yield f"hctx{hctx.index}/sched/{attribute.path}", attribute, hctx
+
+
+def _find(queue: RequestQueue, path: str) -> tuple[Attribute, Any]:
+    paths = []
+    for name, attribute, owner in _all(queue):
+        if name == path:
+            return attribute, owner
+        paths.append(name)
+    if path.startswith("queue/iosched/"):
+        own = [p.removeprefix("queue/iosched/") for p in paths if p.startswith("queue/iosched/")]
+        have = ", ".join(own) if own else "none"
+        raise AttributeRefused(
+            f"the scheduler {queue.elevator_name} has no {path.removeprefix('queue/iosched/')!r}; it has {have} (ENOENT)",
+            f"{queue.name}: {path}",
+            "ENOENT",
+        )
+    raise AttributeRefused(f"no such attribute{nearest(path, paths)} (ENOENT)", f"{queue.name}: {path}", "ENOENT")
+
+
+def attribute_paths(queue: RequestQueue) -> list[str]:
+    """The paths of all attributes of a queue as it is now."""
+    return [path for path, _, _ in _all(queue)]
+
+
+def read(queue: RequestQueue, path: str) -> Value:
+    """The value of an attribute. Raises AttributeRefused (ENOENT) if there is none of that path."""
+    attribute, owner = _find(queue, path)
+    return attribute.get(owner)
+
+
+def write(queue: RequestQueue, path: str, value: str) -> None:
+    """Write an attribute as a user of sysfs does. Raises AttributeRefused with the kernel's reason."""
+    attribute, owner = _find(queue, path)
+    where = f"{queue.name}: {path}"
+    if attribute.set is None:
+        raise AttributeRefused("cannot be written, it is read-only (EACCES)", where, "EACCES")
+    try:
+        attribute.set(owner, value)
+    except AttributeRefused as error:
+        raise AttributeRefused(error.message, where, error.errno) from None

@@ -1,0 +1,83 @@
+"""struct bio: one block I/O as submitted.
+
+What: a contiguous range of sectors of one device, an operation and flags, and the memory it goes to or comes from,
+as far as that decides how it may be cut (how many physical segments it has). Why a class of its own and not the
+request: a request is what merging makes of one or more bios; a bio is what the submitter waits for.
+
+Theory of operation
+-------------------
+A bio that exceeds the queue's limits is cut: the front part becomes a new bio whose `parent` is the original, the
+original shrinks to the rest and is submitted again, and it ends only when `remaining` (itself and its parts) is zero.
+Bios are recycled through `BioPool`; `next` threads them on a request, on a list of a task, or in the pool.
+
+Memory: `run_bytes` says how much of the buffer is physically contiguous (4096: every page lies elsewhere; 2 MiB: huge
+pages), counted from the start of the buffer, `buffer_offset_bytes` where in it this bio begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+if TYPE_CHECKING:
+    from blklab.block.queue import RequestQueue
+    from blklab.block.submit import Submitter
+
+if not cython.compiled:
+    from blklab.block.consts import F_FUA, F_PREFLUSH, F_SYNC, OP_READ, PAGE_BYTES, STS_OK
+
+
+class Bio:
+    """One block I/O. `sector` and `nr_sectors` are what is still to be submitted of it; `io` belongs to the submitter."""
+
+    def __init__(self) -> None:
+        self.next: Bio | None = None
+        self.parent: Bio | None = None
+        self.queue: RequestQueue | None = None
+        self.submitter: Submitter | None = None
+        self.io: object = None
+        self.blkg: object = None
+        self.op = OP_READ
+        self.flags = 0
+        self.status = STS_OK
+        self.ioprio = 0
+        self.remaining = 1
+        self.sector = 0
+        self.nr_sectors = 0
+        self.buffer_offset_bytes = 0
+        self.run_bytes = PAGE_BYTES
+
+    def is_sync(self) -> bool:
+        """Reads, and writes somebody waits for: what the kernel's op_is_sync says."""
+        return self.op == OP_READ or (self.flags & (F_SYNC | F_FUA | F_PREFLUSH)) != 0
+
+
+class BioPool:
+    """Bios to be used again."""
+
+    def __init__(self) -> None:
+        self.free: Bio | None = None
+        self.made = 0
+
+    def get(self) -> Bio:
+        """A bio whose fields are those of a new one, except sector, nr_sectors, op, flags and ioprio."""
+        bio = self.free
+        if bio is None:
+            self.made += 1
+            return Bio()
+        self.free = bio.next
+        bio.next = None
+        bio.remaining = 1
+        bio.status = STS_OK
+        bio.buffer_offset_bytes = 0
+        bio.run_bytes = PAGE_BYTES
+        return bio
+
+    def put(self, bio: Bio) -> None:
+        """The bio has ended and nobody refers to it."""
+        bio.parent = None
+        bio.io = None
+        bio.blkg = None
+        bio.next = self.free
+        self.free = bio

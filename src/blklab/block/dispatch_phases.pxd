@@ -1,0 +1,15 @@
+cdef enum:
+    PHASE_TRY = 0
+    PHASE_LIST = 1
+    PHASE_CTX = 2
+    PHASE_SCHED = 3
+    AFTER_FLUSH = 0
+    AFTER_RESIDUAL = 1
+    AFTER_CTX = 2
+    AFTER_SCHED = 3
+    PREP_OK = 0
+    PREP_NO_TAG = 1
+    PREP_NO_BUDGET = 2
+    RESULT_NOTHING = 0
+    RESULT_SOME = 1
+    RESULT_AGAIN = 2

@@ -1,0 +1,92 @@
+"""What a driver is to the block layer (struct blk_mq_ops): takes requests, answers later.
+
+A device model subclasses `Driver`. It is sans-I/O: it keeps time with the queue's clock and gives an answer by
+`rq.queue.complete(rq, status)`, usually from `rq_done`, which the clock calls because a request is an event:
+
+    class Instant(Driver):
+        def queue_rq(self, hctx, rq, last):
+            hctx.queue.start_request(rq)
+            hctx.queue.clock.at(hctx.queue.clock.now_ns + 1000, rq)
+            return STS_OK
+
+Theory of operation
+-------------------
+`queue_rq` returns STS_OK (taken: the driver completes it exactly once), STS_RESOURCE or STS_DEV_RESOURCE (BUSY: the
+block layer keeps it; after DEV_RESOURCE the driver promises that one of its own requests, or `run_queues`, will run
+the queue again; after RESOURCE the block layer retries by itself after 3 ms), or an error, which fails the request.
+
+A driver with a limit over all hardware queues sets `has_budget`, and gives a budget before a request is even taken
+from the scheduler. `max_active` requests of one queue is the plain form of it; see device/scsi.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+if TYPE_CHECKING:
+    from blklab.block.attributes import Attribute
+    from blklab.block.hwqueue import HardwareQueue
+    from blklab.block.queue import RequestQueue
+    from blklab.block.request import Request
+
+if not cython.compiled:
+    from blklab.block.consts import STS_TIMEOUT
+
+
+class Driver:
+    """Base of device models. Subclasses define `queue_rq`; everything else has the default of most drivers."""
+
+    def __init__(self) -> None:
+        self.has_budget = False
+        self.has_commit_rqs = False
+        self.queues: list[RequestQueue] = []
+
+    def attach(self, queue: RequestQueue) -> None:
+        """A queue has been made on this driver: set its limits, keep what you need of it."""
+        self.queues.append(queue)
+
+    def queue_rq(self, hctx: HardwareQueue, rq: Request, last: bool) -> int:
+        """Take `rq`: call `hctx.queue.start_request(rq)` (D) and serve it, or say BUSY before or after that, as drivers
+        do. `last`: no other follows at once. Returns a status."""
+        raise NotImplementedError
+
+    def commit_rqs(self, hctx: HardwareQueue) -> int:
+        """The `last` that was announced will not come."""
+        return 0
+
+    def rq_done(self, rq: Request) -> int:
+        """The clock reached the time that `queue_rq` asked for."""
+        rq.queue.complete(rq, rq.status)
+        return 0
+
+    def end(self, rq: Request) -> int:
+        """In interrupt or softirq context on the completing CPU: end the request (mq_ops->complete)."""
+        rq.queue.end_request(rq, rq.status)
+        return 0
+
+    def get_budget(self, queue: RequestQueue) -> int:
+        """A token >= 0 for one request of `queue`, or -1."""
+        return 0
+
+    def put_budget(self, queue: RequestQueue, token: int) -> int:
+        """The token is not needed after all, or its request has completed."""
+        return 0
+
+    def timeout(self, rq: Request) -> int:
+        """`rq` took longer than io_timeout. Return a status to fail it with (the driver must not complete it any more),
+        or STS_OK to give it the same time again."""
+        return STS_TIMEOUT
+
+    def irq_cpu(self, rq: Request) -> int:
+        """The CPU that the device's interrupt for `rq` arrives at: here the one that issued it."""
+        return rq.cpu
+
+    def map_queues(self, nr_hw_queues: int, nr_cpus: int) -> list[int]:
+        """The hardware queue of each CPU: in turn (blk_mq_map_queues on CPUs without threads)."""
+        return [cpu % nr_hw_queues for cpu in range(nr_cpus)]
+
+    def attributes(self, queue: RequestQueue) -> list[Attribute]:
+        """Attributes of the device itself (device/queue_depth, ...)."""
+        return []

@@ -1,0 +1,24 @@
+from libc.stdint cimport int64_t
+from blklab.block.bio cimport Bio
+from blklab.block.hwqueue cimport HardwareQueue
+from blklab.block.queue cimport RequestQueue
+from blklab.block.request cimport Request, RequestList
+from blklab.block.submit cimport Submitter
+
+cdef class Elevator:
+    cdef readonly RequestQueue queue
+    cdef readonly int hooks
+
+    cpdef init_hctx(self, HardwareQueue hctx)
+    cpdef depth_updated(self, HardwareQueue hctx)
+    cpdef exit(self)
+    cpdef int limit_depth(self, int op, int flags) except -1
+    cpdef bint bio_merge(self, Bio bio, int segments, Submitter submitter) except -1
+    cpdef bint allow_merge(self, Request rq, Bio bio) except -1
+    cpdef prepare_request(self, Request rq)
+    cpdef insert_requests(self, HardwareQueue hctx, RequestList rqs, bint at_head)
+    cpdef Request dispatch_request(self, HardwareQueue hctx)
+    cpdef bint has_work(self, HardwareQueue hctx) except -1
+    cpdef completed_request(self, Request rq, int64_t now_ns)
+    cpdef requeue_request(self, Request rq)
+    cpdef finish_request(self, Request rq)

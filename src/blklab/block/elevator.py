@@ -1,0 +1,208 @@
+"""What a scheduler is: the base class, its hooks, and the registry.
+
+A scheduler is one class in one file. The smallest one:
+
+    from blklab import Elevator, RequestList, register
+
+    @register("lifo")
+    class Lifo(Elevator):
+        def __init__(self, queue):
+            super().__init__(queue)
+            self.rqs = RequestList()
+
+        def insert_requests(self, hctx, rqs, at_head):
+            while rqs.count:
+                rq = rqs.popleft()
+                rq.queue.trace_insert(rq)
+                self.rqs.append(rq)
+
+        def dispatch_request(self, hctx):
+            return self.rqs.pop()
+
+        def has_work(self, hctx):
+            return self.rqs.count > 0
+
+Theory of operation
+-------------------
+The hooks are those of struct elevator_mq_ops, called at the same places. The three above are needed, all others have
+defaults that do nothing. What costs time on every bio is called only where a subclass has defined it: `hooks` says
+which (a sum of HOOK_ bits), found once per class when the scheduler is attached.
+
+Built-in schedulers use nothing but this interface: everything they touch is public on `Request`, `HardwareQueue`,
+`RequestQueue` and in `block.merge`, so that a copy of a built-in file outside the package works as it stands.
+
+'none' is no scheduler, as in the kernel: `queue.elevator` is None.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blklab.core.errors import BlklabError, nearest
+
+if TYPE_CHECKING:
+    from blklab.block.attributes import Attribute
+    from blklab.block.bio import Bio
+    from blklab.block.hwqueue import HardwareQueue
+    from blklab.block.queue import RequestQueue
+    from blklab.block.request import Request, RequestList
+    from blklab.block.submit import Submitter
+
+HOOKS = {
+    "limit_depth": 1,
+    "bio_merge": 2,
+    "allow_merge": 4,
+    "prepare_request": 8,
+    "finish_request": 16,
+    "completed_request": 32,
+    "requeue_request": 64,
+}
+
+
+class Elevator:
+    """Base of schedulers. `queue` is the queue it schedules; one object a queue, made anew at each switch."""
+
+    # Attributes below queue/iosched, as literal data: see block/attributes.py
+    tunables: tuple[Attribute, ...] = ()
+    # The kernel feature without which a kernel version lacks this scheduler; None: always there
+    feature: str | None = None
+
+    def __init__(self, queue: RequestQueue) -> None:
+        self.queue = queue
+        self.hooks = 0
+        for hook, bit in HOOKS.items():
+            if getattr(type(self), hook) is not getattr(Elevator, hook):
+                self.hooks |= bit
+
+    # -- life ------------------------------------------------------------------
+
+    def init_hctx(self, hctx: HardwareQueue) -> None:
+        """A hardware queue is there (`hctx.sched_data` is yours); called for each, after __init__."""
+
+    def depth_updated(self, hctx: HardwareQueue) -> None:
+        """`queue.nr_requests` has been changed (before 6.13 the hook sees the new depth one write later)."""
+
+    def exit(self) -> None:
+        """The scheduler is switched off; nothing is in flight."""
+
+    # -- a bio comes -----------------------------------------------------------
+
+    def limit_depth(self, op: int, flags: int) -> int:
+        """How many bits of each word of the scheduler tags a request of this kind may use; 0: no limit."""
+        return 0
+
+    def bio_merge(self, bio: Bio, segments: int, submitter: Submitter) -> bool:
+        """Merge a bio with a request you hold (block.merge has the helpers): whether you did."""
+        return False
+
+    def allow_merge(self, rq: Request, bio: Bio) -> bool:
+        """Whether `bio` may be merged into `rq`, which touches it."""
+        return True
+
+    # -- a request's life ------------------------------------------------------
+
+    def prepare_request(self, rq: Request) -> None:
+        """A request has been allocated; its bio is not known yet."""
+
+    def insert_requests(self, hctx: HardwareQueue, rqs: RequestList, at_head: bool) -> None:
+        """Take all of `rqs` out and queue them; call `rq.queue.trace_insert(rq)` for each one queued."""
+        raise NotImplementedError
+
+    def dispatch_request(self, hctx: HardwareQueue) -> Request | None:
+        """The next request to issue, or None. May be of another hardware queue."""
+        raise NotImplementedError
+
+    def has_work(self, hctx: HardwareQueue) -> bool:
+        """Whether `dispatch_request` could return one. May be wrong towards True, never towards False."""
+        raise NotImplementedError
+
+    def completed_request(self, rq: Request, now_ns: int) -> None:
+        """The driver has completed it; called before its bios' submitters can send more."""
+
+    def requeue_request(self, rq: Request) -> None:
+        """It comes back to be inserted again."""
+
+    def finish_request(self, rq: Request) -> None:
+        """It is about to be freed: completed, or merged away. Called once for each prepare_request."""
+
+    # -- what it shows ---------------------------------------------------------
+
+    def attributes(self) -> list[Attribute]:
+        """Attributes below queue/iosched: by default the tunables."""
+        return list(self.tunables)
+
+    def hctx_attributes(self, hctx: HardwareQueue) -> list[Attribute]:
+        """Attributes below hctxN/sched (debugfs)."""
+        return []
+
+
+ELEVATORS: dict[str, Callable[[RequestQueue], Elevator]] = {}
+
+
+def register(name: str) -> Callable[[type[Elevator]], type[Elevator]]:
+    """Class decorator: the scheduler can be chosen as `name`. A compiled class cannot be decorated: call
+    `register(name)(Class)` behind it."""
+
+    def add(cls: type[Elevator]) -> type[Elevator]:
+        ELEVATORS[name] = cls
+        return cls
+
+    return add
+
+
+def _load_entry_points() -> None:
+    for point in importlib.metadata.entry_points(group="blklab.elevators"):
+        if point.name not in ELEVATORS:
+            ELEVATORS[point.name] = point.load()
+
+
+def _load_file(spec: str) -> Callable[[RequestQueue], Elevator]:
+    # "path/to/file.py:Class"
+    path_text, _, class_name = spec.rpartition(":")
+    path = Path(path_text)
+    if not path.is_file():
+        raise BlklabError(f"no such file: {path_text}", where=f"scheduler {spec}")
+    module_spec = importlib.util.spec_from_file_location(f"blklab_user_{path.stem}", path)
+    if module_spec is None or module_spec.loader is None:
+        raise BlklabError(f"{path_text} is not a Python file", where=f"scheduler {spec}")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module
+    try:
+        module_spec.loader.exec_module(module)
+    except Exception as error:
+        raise BlklabError(f"cannot be loaded: {type(error).__name__}: {error}", where=f"scheduler {spec}") from error
+    found = getattr(module, class_name, None)
+    if not (isinstance(found, type) and issubclass(found, Elevator)):
+        classes = [n for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, Elevator)]
+        names = ", ".join(n for n in classes if n != "Elevator") or "none"
+        raise BlklabError(f"no Elevator class {class_name!r} there; it has: {names}", where=f"scheduler {spec}")
+    return found
+
+
+def find_elevator(name: str | type[Elevator]) -> Callable[[RequestQueue], Elevator] | None:
+    """The class of a scheduler: by registered name, entry point, 'file.py:Class', or itself. None for 'none'."""
+    if not isinstance(name, str):
+        return name
+    if name == "none":
+        return None
+    if ".py:" in name:
+        return _load_file(name)
+    if name not in ELEVATORS:
+        _load_entry_points()
+    if name not in ELEVATORS:
+        known = ["none", *sorted(ELEVATORS)]
+        raise BlklabError(
+            f"no scheduler {name!r}; there are {', '.join(known)}, and file.py:Class" + nearest(name, known)
+        )
+    return ELEVATORS[name]
+
+
+def elevator_names() -> list[str]:
+    """All that can be chosen by name, 'none' first."""
+    _load_entry_points()
+    return ["none", *sorted(ELEVATORS)]

@@ -1,0 +1,302 @@
+"""Kernel versions as features: each behaviour that changed between kernels has a name here and a typed field.
+
+What: `FEATURES` is the literal table; `Features` holds one value of each for one run. Why: "what does this
+patch do?" is one flag, and the hot code asks `features.plug_lifo` instead of comparing versions. Which
+version has which value stands in `sim/kernels.toml`, with its sources; the defaults here are those of Linux
+6.1.
+
+Theory of operation
+-------------------
+Every field is a plain C integer when compiled: a bool is 0 or 1. `Features()` is Linux 6.1;
+`sim.kernels.load_features` makes those of another version and applies what the user flipped. A feature that
+no code asks for yet is not `built`: it may come with a version, but `--set feature/NAME=...` refuses it,
+since flipping it would silently do nothing. Adding one: a line in `FEATURES`, a field in the class and in
+features.pxd (a test holds the three together), its value before it existed in the `[base]` of kernels.toml,
+and a `[[change]]` for the version that brought it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# Values of `default_elevator`: the rule by which a blk-mq device gets its first scheduler
+DEFAULT_NONE = 0
+DEFAULT_MQ_DEADLINE_ONE_QUEUE = 1
+DEFAULT_MQ_DEADLINE_ONE_QUEUE_OR_SHARED_TAGS = 2
+
+# Values of `plug_limited_multiqueue`
+LIMITED_NEVER = 0
+LIMITED_WITHOUT_COMMIT = 1
+LIMITED_ALWAYS = 2
+
+# Values of `async_dispatch_from_worker`
+WORKER_NEVER = 0
+WORKER_ALWAYS = 1
+WORKER_UNLESS_SYNC_MULTIQUEUE = 2
+
+
+class Feature(NamedTuple):
+    """One line of FEATURES."""
+
+    name: str
+    kind: str  # "bool" or "int"
+    default: int  # in Linux 6.1
+    built: bool  # whether flipping it does anything yet
+    help: str
+    least: int = 0
+    most: int = 2**31 - 1
+
+
+FEATURES: list[Feature] = [
+    # The plug
+    Feature("plug_max", "int", 32, True, "requests that a plug holds before it is flushed", least=1),
+    Feature(
+        "plug_max_several_queues",
+        "int",
+        64,
+        True,
+        "the same once it holds requests of several devices",
+        least=1,
+    ),
+    Feature(
+        "plug_flush_bytes",
+        "int",
+        131072,
+        True,
+        "a last request this large flushes the plug when another joins",
+    ),
+    Feature("plug_lifo", "bool", 1, True, "without a scheduler a plug is issued last request first"),
+    Feature(
+        "plug_sorted",
+        "int",
+        0,
+        False,
+        "a plug is sorted by sector before its flush: 0 never, 1 if of several devices, 2 always",
+        most=2,
+    ),
+    Feature(
+        "plug_unplug_traced_without_elevator",
+        "bool",
+        0,
+        True,
+        "the flush of a plug without a scheduler is traced (U)",
+    ),
+    Feature(
+        "plug_limited_multiqueue",
+        "int",
+        0,
+        True,
+        "a plug keeps one request of a multi-queue device: 0 never, 1 if the driver has no commit_rqs, "
+        "2 always",
+        most=2,
+    ),
+    Feature(
+        "aio_plug_threshold",
+        "int",
+        3,
+        True,
+        "io_submit and io_uring plug a batch of this many or more",
+        least=1,
+    ),
+    Feature("io_uring_batched_tags", "bool", 1, True, "io_uring takes the tags of a whole batch at once"),
+    # From the plug to the driver
+    Feature(
+        "direct_issue_if_idle",
+        "bool",
+        1,
+        True,
+        "without a scheduler requests go straight to an idle driver, also with one hardware queue",
+    ),
+    Feature(
+        "dispatch_busy",
+        "bool",
+        1,
+        True,
+        "a moving average of BUSY answers decides about dequeueing one by one",
+    ),
+    Feature(
+        "dispatch_busy_with_elevator",
+        "bool",
+        1,
+        True,
+        "it also bounds how many a scheduler hands over at once",
+    ),
+    Feature(
+        "dequeue_one_by_one_with_budget",
+        "bool",
+        0,
+        True,
+        "software queues are emptied one by one whenever the driver has a budget",
+    ),
+    Feature(
+        "list_splice_insert", "bool", 1, True, "the requests of a plug join the software queue in one splice"
+    ),
+    Feature(
+        "merge_only_if_queued",
+        "bool",
+        1,
+        True,
+        "a software queue is locked for merging only if it holds requests",
+    ),
+    Feature(
+        "async_dispatch_from_worker",
+        "int",
+        1,
+        True,
+        "unplugged requests of a scheduler are dispatched by a worker: 0 never, 1 always, "
+        "2 unless synchronous on a multi-queue device",
+        most=2,
+    ),
+    Feature(
+        "sched_use_hw_tag",
+        "bool",
+        0,
+        True,
+        "a scheduler uses driver tags directly (posted in 2017, never merged)",
+    ),
+    Feature(
+        "shared_sched_tags",
+        "bool",
+        1,
+        False,
+        "with host-wide tags the scheduler tags are one set per device too",
+    ),
+    # Bios and limits
+    Feature(
+        "late_bio_split",
+        "bool",
+        1,
+        False,
+        "bios may have any size and are cut at the queue; before: merge_bvec asked",
+    ),
+    Feature("large_dio_bios", "bool", 1, False, "direct I/O maps its pages straight into large bios"),
+    Feature(
+        "default_max_sectors",
+        "int",
+        2560,
+        True,
+        "cap of max_sectors where neither device nor user says more",
+        least=8,
+    ),
+    Feature("throttle_split_iops", "bool", 1, False, "io.max charges IOPS for each part of a cut bio"),
+    # Which paths and schedulers there are
+    Feature("legacy_request_fn", "bool", 0, False, "drivers may use the single-queue path of before blk-mq"),
+    Feature("sched_none_mq", "bool", 1, True, "blk-mq, and with it 'none'"),
+    Feature("sched_mq_deadline", "bool", 1, True, "scheduler mq-deadline"),
+    Feature("sched_kyber", "bool", 1, True, "scheduler kyber"),
+    Feature("sched_bfq", "bool", 1, True, "scheduler bfq"),
+    Feature("sched_noop", "bool", 0, True, "legacy scheduler noop"),
+    Feature("sched_deadline", "bool", 0, True, "legacy scheduler deadline"),
+    Feature("sched_cfq", "bool", 0, True, "legacy scheduler cfq"),
+    Feature(
+        "default_elevator",
+        "int",
+        2,
+        True,
+        "first scheduler of a blk-mq device: 0 none, 1 mq-deadline with one hardware queue, "
+        "2 also with host-wide tags",
+        most=2,
+    ),
+    # Inside the schedulers
+    Feature("cfq_group_isolation", "bool", 0, False, "cfq has the tunable group_isolation"),
+    Feature("cfq_group_idle", "bool", 0, False, "cfq idles on a group (group_idle, 8 ms)"),
+    Feature("mq_deadline_prio", "bool", 1, False, "mq-deadline keeps RT, BE and IDLE requests apart"),
+    Feature("mq_deadline_prio_aging", "bool", 1, False, "low classes get their turn after prio_aging_expire"),
+    Feature(
+        "kyber_ctx_queue", "bool", 1, False, "kyber keeps requests per CPU and domain, where they can merge"
+    ),
+    Feature("kyber_histogram", "bool", 1, False, "kyber steers by latency percentiles instead of means"),
+    Feature(
+        "kyber_limit_all_but_sync_reads",
+        "bool",
+        0,
+        False,
+        "kyber limits the depth of synchronous writes as well",
+    ),
+]
+
+FEATURE_TABLE: dict[str, Feature] = {feature.name: feature for feature in FEATURES}
+
+# Scheduler -> the feature that says whether a kernel has it
+SCHEDULER_FEATURES: dict[str, str] = {
+    "none": "sched_none_mq",
+    "mq-deadline": "sched_mq_deadline",
+    "kyber": "sched_kyber",
+    "bfq": "sched_bfq",
+    "noop": "sched_noop",
+    "deadline": "sched_deadline",
+    "cfq": "sched_cfq",
+}
+
+
+class Features:
+    """One value of each feature. `kernel` names the version they are of, for messages and reports."""
+
+    kernel: str
+    plug_max: int
+    plug_max_several_queues: int
+    plug_flush_bytes: int
+    plug_lifo: int
+    plug_sorted: int
+    plug_unplug_traced_without_elevator: int
+    plug_limited_multiqueue: int
+    aio_plug_threshold: int
+    io_uring_batched_tags: int
+    direct_issue_if_idle: int
+    dispatch_busy: int
+    dispatch_busy_with_elevator: int
+    dequeue_one_by_one_with_budget: int
+    list_splice_insert: int
+    merge_only_if_queued: int
+    async_dispatch_from_worker: int
+    sched_use_hw_tag: int
+    shared_sched_tags: int
+    late_bio_split: int
+    large_dio_bios: int
+    default_max_sectors: int
+    throttle_split_iops: int
+    legacy_request_fn: int
+    sched_none_mq: int
+    sched_mq_deadline: int
+    sched_kyber: int
+    sched_bfq: int
+    sched_noop: int
+    sched_deadline: int
+    sched_cfq: int
+    default_elevator: int
+    cfq_group_isolation: int
+    cfq_group_idle: int
+    mq_deadline_prio: int
+    mq_deadline_prio_aging: int
+    kyber_ctx_queue: int
+    kyber_histogram: int
+    kyber_limit_all_but_sync_reads: int
+
+    def __init__(self) -> None:
+        self.kernel = "6.1.187"
+        for feature in FEATURES:
+            setattr(self, feature.name, feature.default)
+
+    def as_dict(self) -> dict[str, int]:
+        """Name -> value, in the order of FEATURES."""
+        return {feature.name: int(getattr(self, feature.name)) for feature in FEATURES}
+
+
+def scheduler_available(features: Features, name: str) -> bool:
+    """Whether this kernel has the scheduler `name`. One that no kernel has (a user's own) is available."""
+    feature = SCHEDULER_FEATURES.get(name)
+    return feature is None or bool(getattr(features, feature))
+
+
+def default_scheduler(features: Features, nr_hw_queues: int, shared_tags: bool) -> str:
+    """What a new blk-mq device gets: elevator_get_default.
+
+    `shared_tags`: one tag set for all its hardware queues.
+    """
+    rule = features.default_elevator
+    one_queue = nr_hw_queues == 1
+    if rule == DEFAULT_MQ_DEADLINE_ONE_QUEUE_OR_SHARED_TAGS:
+        one_queue = one_queue or shared_tags
+    if rule != DEFAULT_NONE and one_queue and features.sched_mq_deadline:
+        return "mq-deadline"
+    return "none"

@@ -1,0 +1,210 @@
+"""blk_mq_hw_ctx: a hardware queue, its dispatch list, its tags, and how busy its driver has been.
+
+What is here is state and small decisions; running a hardware queue is `dispatch.py`, read from top to bottom.
+
+Theory of operation
+-------------------
+`dispatch_busy` is a moving average in integer arithmetic, weight 8 and factor 16: always busy from 0 gives
+2,3,4,5,6,7,8,9,9,... and eight dispatches without BUSY clear it from there. It decides three things: issue directly or
+insert; take requests from software queues one by one or all at once; how many a scheduler may give out at once.
+
+`ctx_pending` has a bit for each software queue that holds something, so that a run looks only at those.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import cython
+
+from blklab.block.request import Request, RequestList
+from blklab.block.sbitmap import Waiter
+from blklab.block.tags import TagUser
+from blklab.core.host import Lock
+
+if TYPE_CHECKING:
+    from blklab.block.dispatch import RunWork
+    from blklab.block.queue import RequestQueue
+    from blklab.block.swqueue import SoftwareQueue
+    from blklab.block.tags import Tags
+
+if not cython.compiled:
+    from blklab.block.consts import RQF_MQ_INFLIGHT
+    from blklab.block.tags import may_queue
+    from blklab.core.bits import bit64, ffs64, not64
+
+BUSY_WEIGHT = 8  # BLK_MQ_DISPATCH_BUSY_EWMA_WEIGHT
+BUSY_FACTOR = 16  # 1 << BLK_MQ_DISPATCH_BUSY_EWMA_FACTOR
+WORK_BATCH = 8  # BLK_MQ_CPU_WORK_BATCH
+
+
+class DispatchWait(Waiter):
+    """A hardware queue that waits for a driver tag of a shared set; being woken runs the queue."""
+
+    def __init__(self, hctx: HardwareQueue) -> None:
+        super().__init__()
+        self.hctx = hctx
+        self.exclusive = False
+
+    def wake(self) -> int:
+        """A tag came back."""
+        self.hctx.queue.run_async(self.hctx)
+        return 0
+
+
+class HardwareQueue:
+    """Hardware queue `index` of `queue`. `driver_data` and `sched_data` belong to the driver and the scheduler."""
+
+    def __init__(self, queue: RequestQueue, index: int, tags: Tags, user: TagUser) -> None:
+        self.queue = queue
+        self.index = index
+        self.tags = tags
+        self.sched_tags: Tags | None = None
+        self.user = user
+        self.driver_rqs: list[Request | None] = [None] * tags.nr_tags
+        self.sched_rqs: list[Request | None] = []
+        self.cpus: list[int] = []
+        self.ctxs: list[SoftwareQueue] = []
+        self.nr_ctx = 0
+        self.ctx_pending = array("Q", [0])
+        self.nr_pending = 0
+        self.dispatch_list = RequestList()
+        self.dispatch_from = 0
+        self.dispatch_busy = 0
+        self.dispatch_wait = DispatchWait(self)
+        self.restart = False
+        self.tag_queue_shared = False
+        self.wait_index = 0
+        self.next_cpu = 0
+        self.next_cpu_batch = WORK_BATCH
+        self.run_count = 0
+        self.queued_count = 0
+        self.dispatched_count = 0
+        self.lock = Lock(f"hctx{index}")
+        self.driver_data: object = None
+        self.sched_data: object = None
+        self.work: RunWork | None = None
+
+    def add_ctx(self, ctx: SoftwareQueue) -> None:
+        """Map a CPU's software queue here."""
+        self.cpus.append(ctx.cpu)
+        self.ctxs.append(ctx)
+        self.nr_ctx = len(self.ctxs)
+        self.ctx_pending = array("Q", [0] * ((self.nr_ctx + 63) // 64))
+        self.next_cpu = self.cpus[0]
+
+    # -- software queues ---------------------------------------------------
+
+    def mark_pending(self, ctx: SoftwareQueue) -> None:
+        """The software queue holds something."""
+        index = ctx.index_hw
+        bit = bit64(index & 63)
+        if not self.ctx_pending[index >> 6] & bit:
+            self.ctx_pending[index >> 6] |= bit
+            self.nr_pending += 1
+
+    def clear_pending(self, ctx: SoftwareQueue) -> None:
+        """The software queue holds nothing any more."""
+        index = ctx.index_hw
+        bit = bit64(index & 63)
+        if self.ctx_pending[index >> 6] & bit:
+            self.ctx_pending[index >> 6] &= not64(bit)
+            self.nr_pending -= 1
+
+    def next_pending(self, start: int) -> int:
+        """The first software queue at or behind position `start`, around the end, that holds something; -1: none."""
+        if self.nr_pending == 0:
+            return -1
+        words = (self.nr_ctx + 63) >> 6
+        index = start >> 6
+        word = self.ctx_pending[index] & not64(bit64(start & 63) - 1)
+        for _ in range(words + 1):
+            if word:
+                return (index << 6) + ffs64(word)
+            index += 1
+            if index == words:
+                index = 0
+            word = self.ctx_pending[index]
+        return -1
+
+    def has_pending(self) -> bool:
+        """Whether running the queue could find something (blk_mq_hctx_has_pending)."""
+        if self.dispatch_list.count or self.nr_pending:
+            return True
+        elevator = self.queue.elevator
+        return elevator is not None and elevator.has_work(self)
+
+    # -- how busy the driver is --------------------------------------------
+
+    def update_busy(self, busy: bool) -> None:
+        """One more dispatch: did it meet BUSY?"""
+        queue = self.queue
+        if not queue.features.dispatch_busy:
+            return
+        if queue.elevator is not None and not queue.features.dispatch_busy_with_elevator:
+            return
+        average = self.dispatch_busy
+        if average or busy:
+            average *= BUSY_WEIGHT - 1
+            if busy:
+                average += BUSY_FACTOR
+            self.dispatch_busy = average // BUSY_WEIGHT
+
+    # -- driver tags -------------------------------------------------------
+
+    def tag_busy(self) -> None:
+        """This queue asks for driver tags of a shared set: it counts as active from now on."""
+        if self.tag_queue_shared and not self.user.active:
+            self.user.active = True
+            self.tags.activate()
+
+    def tag_idle(self) -> int:
+        """Nothing is in flight: leave the share to others."""
+        if self.user.active:
+            self.user.active = False
+            return self.tags.deactivate()
+        return 0
+
+    def get_driver_tag(self, rq: Request) -> bool:
+        """blk_mq_get_driver_tag: whether `rq` has one now."""
+        if rq.tag < 0:
+            self.tag_busy()
+            if self.tag_queue_shared and not may_queue(self.user, self.tags):
+                return False
+            tag = self.tags.bitmap.get(self.queue.host.cpu)
+            if tag < 0:
+                return False
+            rq.tag = tag + self.tags.nr_reserved
+        if self.tag_queue_shared and not rq.rq_flags & RQF_MQ_INFLIGHT:
+            rq.rq_flags |= RQF_MQ_INFLIGHT
+            self.user.nr_active += 1
+        return True
+
+    def put_driver_tag(self, rq: Request) -> int:
+        """Give the driver tag back before completion; only a request with a scheduler tag can do without one."""
+        if rq.tag < 0 or rq.internal_tag < 0:
+            return 0
+        tag = rq.tag
+        rq.tag = -1
+        if rq.rq_flags & RQF_MQ_INFLIGHT:
+            rq.rq_flags &= ~RQF_MQ_INFLIGHT
+            self.user.nr_active -= 1
+        return self.tags.put(tag, rq.ctx.cpu)
+
+    def next_wait_index(self) -> int:
+        """The wait queue for the next waiter: all eight in turn (bt_wait_ptr)."""
+        index = self.wait_index
+        self.wait_index = (index + 1) & 7
+        return index
+
+    def next_work_cpu(self) -> int:
+        """The CPU whose worker runs this queue next; -1: the present one (blk_mq_hctx_next_cpu)."""
+        if self.queue.nr_hw_queues == 1:
+            return -1
+        self.next_cpu_batch -= 1
+        if self.next_cpu_batch <= 0:
+            at = self.cpus.index(self.next_cpu) + 1
+            self.next_cpu = self.cpus[at if at < len(self.cpus) else 0]
+            self.next_cpu_batch = WORK_BATCH
+        return self.next_cpu

@@ -1,0 +1,50 @@
+"""rq-qos: policies that watch a queue's requests and may hold bios back (wbt, iolatency, iocost); here the chain.
+
+Theory of operation
+-------------------
+Policies form a list, each with the next one in `following`; every hook is called for each in order, `done_bio` and
+`done` too. `throttle` may return WAIT: then the policy keeps the submitter and wakes it, and the chain goes on with the
+policy behind it (the submitter remembers which in `qos_next`). No policy is built in yet: the chain is their seam.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+if TYPE_CHECKING:
+    from blklab.block.bio import Bio
+    from blklab.block.queue import RequestQueue
+    from blklab.block.request import Request
+    from blklab.block.submit import Submitter
+
+if not cython.compiled:
+    from blklab.block.consts import DONE
+
+
+class Qos:
+    """One policy on one queue. Subclasses override what they need and need not call the others."""
+
+    def __init__(self, queue: RequestQueue) -> None:
+        self.queue = queue
+        self.following: Qos | None = None
+
+    def throttle(self, bio: Bio, submitter: Submitter) -> int:
+        """Before a tag is taken: DONE, or WAIT after having kept `submitter` to wake it."""
+        return DONE
+
+    def track(self, rq: Request, bio: Bio) -> None:
+        """The bio got a request."""
+
+    def merge(self, rq: Request, bio: Bio) -> None:
+        """The bio was merged into a request."""
+
+    def issue(self, rq: Request) -> None:
+        """The request goes to the driver."""
+
+    def requeue(self, rq: Request) -> None:
+        """The driver gave it back."""
+
+    def done(self, rq: Request) -> None:
+        """The request is freed."""

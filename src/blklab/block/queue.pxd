@@ -1,0 +1,128 @@
+cimport cython
+from libc.stdint cimport int64_t
+from blklab.core.clock cimport Clock
+from blklab.core.host cimport Host
+from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_END_BIO, STEP_INSERT, STEP_LOCK_CTX, STEP_LOCK_HCTX,
+                                STEP_QUEUE_RQ, STEP_REMOTE_COMPLETE, STEP_REQUEUE, STEP_RQ_INIT, STEP_SCHED_INSERT,
+                                STEP_SCHED_TAG_GET, STEP_SOFTIRQ, STEP_TAG_GET, STEP_TAG_PUT)
+from blklab.block.bio cimport Bio, BioPool
+from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, RQ_COMPLETE, RQ_DISPATCH, RQ_FREE, RQ_GOT, RQ_QUEUED,
+                                  RQ_STARTED, RQF_ELV, RQF_ELVPRIV, RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT,
+                                  RQF_REMOTE, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_C, TR_D, TR_G, TR_I, TR_R,
+                                  WAIT)
+from blklab.block.driver cimport Driver
+from blklab.block.elevator cimport Elevator
+from blklab.block.features cimport Features
+from blklab.block.hwqueue cimport HardwareQueue
+from blklab.block.iostat cimport IoStat
+from blklab.block.limits cimport QueueLimits
+from blklab.block.merge cimport Merger
+from blklab.block.qos cimport Qos
+from blklab.block.request cimport Request, RequestList
+from blklab.block.sbitmap cimport WaitQueue
+from blklab.block.submit cimport Submitter
+from blklab.block.swqueue cimport SoftwareQueue
+from blklab.block.tags cimport Tags, TagSet, may_queue
+from blklab.block.timeout cimport TimeoutTimer
+from blklab.block.trace cimport Tracer
+
+@cython.final
+cdef class RequestQueue:
+    cdef readonly str name
+    cdef readonly int number
+    cdef readonly Host host
+    cdef readonly Clock clock
+    cdef readonly Driver driver
+    cdef readonly TagSet tag_set
+    cdef readonly Features features
+    cdef readonly QueueLimits limits
+    cdef readonly IoStat stat
+    cdef readonly BioPool bios
+    cdef readonly Merger merger
+    cdef public int64_t size_sectors
+    cdef public Elevator elevator
+    cdef public str elevator_name
+    cdef public int elevator_hooks
+    cdef public bint hw_tag
+    cdef public Qos qos
+    cdef readonly Tracer tracer
+    cdef readonly int trace_mask
+    cdef public Request last_merge
+    cdef public bint checks, iostats, rotational, write_cache, fua
+    cdef readonly bint quiesced, stopped, halted
+    cdef public int nomerges, rq_affinity, nr_requests, freeze_depth
+    cdef readonly int nr_hw_queues
+    cdef public int64_t io_timeout_ns
+    cdef readonly int64_t usage
+    cdef readonly WaitQueue frozen_waiters
+    cdef public list when_drained
+    cdef RequestList one
+    cdef readonly TimeoutTimer timer
+    cdef readonly list ctxs, hctxs, map
+
+    cpdef set_trace(self, Tracer tracer, int mask)
+    cpdef HardwareQueue hctx_of(self, int cpu)
+    cpdef bint start_flush(self, Bio bio) except -1
+    cpdef wait_unfrozen(self, Submitter submitter)
+    @cython.locals(elevator=Elevator, ctx=SoftwareQueue, merged=bint)
+    cpdef bint sched_bio_merge(self, Bio bio, int segments, Submitter submitter) except -1
+    @cython.locals(policy=Qos)
+    cpdef int qos_throttle(self, Bio bio, Submitter submitter) except -1
+    @cython.locals(policy=Qos)
+    cpdef qos_merge(self, Request rq, Bio bio)
+    @cython.locals(cpu=int, hctx=HardwareQueue, elevator=Elevator, tags=Tags, depth=int, tag=int)
+    cpdef Request get_request(self, Bio bio, Submitter submitter)
+    @cython.locals(hctx=HardwareQueue, rq=Request)
+    cpdef bint get_request_batch(self, Bio bio, Submitter submitter, int wanted) except -1
+    @cython.locals(rq=Request)
+    cdef Request _init_request(self, HardwareQueue hctx, int cpu, int tag, int internal_tag, int op, int flags)
+    @cython.locals(tags=Tags)
+    cpdef int wait_for_tag(self, HardwareQueue hctx, Submitter submitter) except -1
+    @cython.locals(policy=Qos)
+    cpdef int start_bio(self, Request rq, Bio bio, int segments) except -1
+    cpdef int trace_insert(self, Request rq) except -1
+    @cython.locals(hctx=HardwareQueue, ctx=SoftwareQueue)
+    cpdef int insert_request(self, Request rq, bint at_head) except -1
+    @cython.locals(host=Host, rq=Request)
+    cpdef int insert_list(self, HardwareQueue hctx, SoftwareQueue ctx, RequestList rqs) except -1
+    @cython.locals(hctx=HardwareQueue)
+    cpdef int bypass_insert(self, Request rq) except -1
+    cpdef int run_here(self, HardwareQueue hctx, Submitter submitter) except -1
+    cpdef int run_async(self, HardwareQueue hctx) except -1
+    @cython.locals(how=int)
+    cpdef bint dispatches_from_worker(self, Request rq) noexcept
+    cpdef void set_quiesced(self, bint quiesced) noexcept
+    cpdef void stop_hw_queues(self) noexcept
+    cpdef int start_stopped(self) except -1
+    @cython.locals(jiffies=int64_t, now=int64_t, due=int64_t)
+    cpdef int run_delayed(self, HardwareQueue hctx, int64_t delay_ns) except -1
+    @cython.locals(hctx=HardwareQueue)
+    cpdef int run_all(self) except -1
+    @cython.locals(hctx=HardwareQueue)
+    cpdef int run_all_delayed(self, int64_t delay_ns) except -1
+    cpdef int get_budget(self) except -2
+    cpdef int put_budget(self, int token) except -1
+    @cython.locals(token=int)
+    cpdef int put_rq_budget(self, Request rq) except -1
+    @cython.locals(token=int)
+    cpdef bint prepare_direct(self, Request rq) except -1
+    @cython.locals(hctx=HardwareQueue, status=int)
+    cpdef int issue_prepared(self, Request rq, bint last) except -1
+    cpdef int issue_directly(self, Request rq, bint last) except -1
+    @cython.locals(now=int64_t, policy=Qos)
+    cpdef int start_request(self, Request rq) except -1
+    @cython.locals(policy=Qos)
+    cpdef int requeued(self, Request rq) except -1
+    @cython.locals(hctx=HardwareQueue)
+    cpdef int requeue(self, Request rq) except -1
+    cpdef int fail_request(self, Request rq, int status) except -1
+    cpdef int complete(self, Request rq, int status) except -1
+    @cython.locals(host=Host, cpu=int)
+    cpdef int completed_here(self, Request rq) except -1
+    @cython.locals(now=int64_t, bio=Bio, following=Bio)
+    cpdef int end_request(self, Request rq, int status) except -1
+    @cython.locals(parent=Bio)
+    cpdef int end_bio(self, Bio bio, int status) except -1
+    @cython.locals(hctx=HardwareQueue, policy=Qos, cpu=int)
+    cpdef int free_request(self, Request rq) except -1
+    cdef int _drained(self) except -1

@@ -1,0 +1,672 @@
+"""request_queue: one device as the block layer sees it; what a bio and its request go through, step by step.
+
+What: the queue holds what belongs to a device (limits, tags, hardware and software queues, scheduler, counters,
+tracepoints) and the small operations that the submission (`submit.py`), a run of a hardware queue (`dispatch.py`) and a
+driver are written with. They stand here in the order in which a request meets them.
+
+Theory of operation
+-------------------
+A request is counted in `usage` from allocation to the end; freezing the queue (`switch.py`) keeps new bios out and
+waits for zero. A completion arrives as a clock event, is taken to the CPU of the interrupt, from there perhaps to the CPU
+that submitted it (`rq_affinity`), and ends the request: C, its bios, its counters, its tags, and a run of the hardware
+queue if one was owed.
+
+Deliberate differences: no polling; timeouts are looked at when the earliest may have passed, not every jiffy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from blklab.block.bio import BioPool
+from blklab.block.dispatch import RunWork
+from blklab.block.hwqueue import HardwareQueue
+from blklab.block.iostat import IoStat
+from blklab.block.limits import QueueLimits
+from blklab.block.merge import Merger
+from blklab.block.request import Request, RequestList
+from blklab.block.sbitmap import WaitQueue
+from blklab.block.swqueue import SoftwareQueue
+from blklab.block.tags import TagUser
+from blklab.block.timeout import TimeoutTimer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from blklab.block.bio import Bio
+    from blklab.block.driver import Driver
+    from blklab.block.elevator import Elevator
+    from blklab.block.features import Features
+    from blklab.block.qos import Qos
+    from blklab.block.submit import Submitter
+    from blklab.block.tags import TagSet
+    from blklab.block.trace import Tracer
+    from blklab.core.clock import Clock
+    from blklab.core.host import Host
+
+if not cython.compiled:
+    from blklab.block.consts import (
+        DONE,
+        F_FUA,
+        F_PREFLUSH,
+        RQ_COMPLETE,
+        RQ_DISPATCH,
+        RQ_FREE,
+        RQ_GOT,
+        RQ_QUEUED,
+        RQ_STARTED,
+        RQF_ELV,
+        RQF_ELVPRIV,
+        RQF_HW_TAG,
+        RQF_IO_STAT,
+        RQF_MQ_INFLIGHT,
+        RQF_REMOTE,
+        STS_DEV_RESOURCE,
+        STS_OK,
+        STS_RESOURCE,
+        TR_C,
+        TR_D,
+        TR_G,
+        TR_I,
+        TR_R,
+        WAIT,
+    )
+    from blklab.block.tags import may_queue
+    from blklab.core.steps import (
+        STEP_COMPLETE,
+        STEP_DISPATCH_ONE,
+        STEP_END_BIO,
+        STEP_INSERT,
+        STEP_LOCK_CTX,
+        STEP_LOCK_HCTX,
+        STEP_QUEUE_RQ,
+        STEP_REMOTE_COMPLETE,
+        STEP_REQUEUE,
+        STEP_RQ_INIT,
+        STEP_SCHED_INSERT,
+        STEP_SCHED_TAG_GET,
+        STEP_SOFTIRQ,
+        STEP_TAG_GET,
+        STEP_TAG_PUT,
+    )
+
+HOOK_LIMIT_DEPTH = 1
+JIFFY_NS = 4_000_000  # HZ=250
+DEFAULT_IO_TIMEOUT_NS = 30_000_000_000
+
+
+class RequestQueue:
+    """The queue of device `name`, `number` in traces, on `driver` and its `tag_set`."""
+
+    def __init__(
+        self, name: str, number: int, host: Host, driver: Driver, tag_set: TagSet, features: Features
+    ) -> None:
+        self.name = name
+        self.number = number
+        self.host = host
+        self.clock = host.clock
+        self.driver = driver
+        self.tag_set = tag_set
+        self.features = features
+        self.limits = QueueLimits()
+        self.stat = IoStat(JIFFY_NS)
+        self.bios = BioPool()
+        self.merger = Merger(self)
+        self.size_sectors = 0
+        self.elevator: Elevator | None = None
+        self.elevator_name = "none"
+        self.elevator_hooks = 0
+        self.hw_tag = False
+        self.qos: Qos | None = None
+        self.tracer: Tracer | None = None
+        self.trace_mask = 0
+        self.last_merge: Request | None = None
+        self.checks = False
+        self.nomerges = 0
+        self.rq_affinity = 1
+        self.iostats = True
+        self.rotational = False
+        self.write_cache = False
+        self.fua = False
+        self.io_timeout_ns = DEFAULT_IO_TIMEOUT_NS
+        self.nr_requests = tag_set.queue_depth
+        self.nr_hw_queues = tag_set.nr_hw_queues
+        self.usage = 0
+        self.freeze_depth = 0
+        self.quiesced = False
+        self.stopped = False
+        self.halted = False
+        self.frozen_waiters = WaitQueue()
+        self.when_drained: list[Callable[[], object]] = []
+        self.one = RequestList()
+        self.timer = TimeoutTimer(self)
+        self.ctxs = [SoftwareQueue(cpu) for cpu in range(host.nr_cpus)]
+        shared_user = TagUser()
+        self.hctxs = [
+            HardwareQueue(self, i, tag_set.tags[i], shared_user if tag_set.hctx_shared else TagUser())
+            for i in range(self.nr_hw_queues)
+        ]
+        self.map = [self.hctxs[i] for i in driver.map_queues(self.nr_hw_queues, host.nr_cpus)]
+        for ctx in self.ctxs:
+            hctx = self.map[ctx.cpu]
+            ctx.index_hw = hctx.nr_ctx
+            hctx.add_ctx(ctx)
+        for hctx in self.hctxs:
+            hctx.work = RunWork(hctx)
+        tag_set.add_queue(self)
+        driver.attach(self)
+
+    def set_trace(self, tracer: Tracer | None, mask: int) -> None:
+        """Record the tracepoints of `mask` in `tracer`; None: nothing."""
+        self.tracer = tracer
+        self.trace_mask = mask if tracer is not None else 0
+
+    def set_tag_queue_shared(self, shared: bool) -> None:
+        """Whether other devices use the same driver tags."""
+        for hctx in self.hctxs:
+            hctx.tag_queue_shared = shared
+
+    def hctx_of(self, cpu: int) -> HardwareQueue:
+        """The hardware queue that a CPU submits to."""
+        hctx: HardwareQueue = self.map[cpu]
+        return hctx
+
+    # -- a bio comes ---------------------------------------------------------------
+
+    def start_flush(self, bio: Bio) -> bool:
+        """A bio with preflush or FUA. Without a write cache both mean nothing, and an empty one ends here: False."""
+        if not self.write_cache:
+            bio.flags &= ~(F_PREFLUSH | F_FUA)
+            if bio.nr_sectors == 0:
+                self.end_bio(bio, STS_OK)
+                return False
+        return True
+
+    def wait_unfrozen(self, submitter: Submitter) -> None:
+        """Keep a submitter until the queue is unfrozen."""
+        self.frozen_waiters.append(submitter)
+
+    def sched_bio_merge(self, bio: Bio, segments: int, submitter: Submitter) -> bool:
+        """blk_mq_sched_bio_merge: with what the scheduler holds, else with this CPU's software queue."""
+        elevator = self.elevator
+        if elevator is not None and self.elevator_hooks & 2:
+            return elevator.bio_merge(bio, segments, submitter)
+        ctx: SoftwareQueue = self.ctxs[submitter.cpu]
+        if self.features.merge_only_if_queued and ctx.rq_list.count == 0:
+            return False
+        self.host.lock(ctx.lock, STEP_LOCK_CTX)
+        merged = self.merger.list_merge(ctx.rq_list, bio, segments)
+        self.host.unlock(ctx.lock)
+        return merged
+
+    # -- rq-qos chain ----------------------------------------------------------------
+
+    def qos_throttle(self, bio: Bio, submitter: Submitter) -> int:
+        """Ask each policy, from the one that made the submitter wait on."""
+        policy = self.qos if submitter.qos_next is None else submitter.qos_next
+        while policy is not None:
+            if policy.throttle(bio, submitter) == WAIT:
+                submitter.qos_next = policy
+                return WAIT
+            policy = policy.following
+        submitter.qos_next = None
+        return DONE
+
+    def qos_merge(self, rq: Request, bio: Bio) -> None:
+        """Tell each policy of a merge."""
+        policy = self.qos
+        while policy is not None:
+            policy.merge(rq, bio)
+            policy = policy.following
+
+    # -- a request is allocated --------------------------------------------------------
+
+    def get_request(self, bio: Bio, submitter: Submitter) -> Request | None:
+        """A request with a scheduler tag, or a driver tag where there is no scheduler (or it uses those); None: no tag."""
+        cpu = submitter.cpu
+        hctx: HardwareQueue = self.map[cpu]
+        elevator = self.elevator
+        if elevator is not None and not self.hw_tag:
+            tags = hctx.sched_tags
+            depth = 0
+            if self.elevator_hooks & HOOK_LIMIT_DEPTH:
+                depth = elevator.limit_depth(bio.op, bio.flags)
+            tag = tags.bitmap.get_shallow(cpu, depth) if depth else tags.bitmap.get(cpu)
+            if tag < 0:
+                return None
+            self.host.charge(STEP_SCHED_TAG_GET)
+            return self._init_request(hctx, cpu, -1, tag + tags.nr_reserved, bio.op, bio.flags)
+        tags = hctx.tags
+        if hctx.tag_queue_shared:
+            hctx.tag_busy()
+            if not may_queue(hctx.user, tags):
+                return None
+        tag = tags.bitmap.get(cpu)
+        if tag < 0:
+            return None
+        self.host.charge(STEP_TAG_GET)
+        return self._init_request(hctx, cpu, tag + tags.nr_reserved, -1, bio.op, bio.flags)
+
+    def get_request_batch(self, bio: Bio, submitter: Submitter, wanted: int) -> bool:
+        """io_uring: up to `wanted` requests at once into the plug's cache, if their tags are free now and not limited."""
+        hctx: HardwareQueue = self.map[submitter.cpu]
+        if hctx.tag_queue_shared or (self.elevator is not None and self.elevator_hooks & HOOK_LIMIT_DEPTH):
+            return False
+        while wanted > 0:
+            rq = self.get_request(bio, submitter)
+            if rq is None:
+                break
+            submitter.plug.cached.append(rq)
+            wanted -= 1
+        return submitter.plug.cached.count > 0
+
+    def _init_request(
+        self, hctx: HardwareQueue, cpu: int, tag: int, internal_tag: int, op: int, flags: int
+    ) -> Request:
+        # blk_mq_rq_ctx_init
+        if internal_tag < 0:
+            rq: Request | None = hctx.driver_rqs[tag]
+            if rq is None:
+                rq = Request(self)
+                hctx.driver_rqs[tag] = rq
+        else:
+            rq = hctx.sched_rqs[internal_tag]
+            if rq is None:
+                rq = Request(self)
+                hctx.sched_rqs[internal_tag] = rq
+        rq.tag = tag
+        rq.internal_tag = internal_tag
+        rq.hctx = hctx
+        rq.ctx = self.ctxs[cpu]
+        rq.op = op
+        rq.flags = flags
+        rq.budget_token = -1
+        rq.status = STS_OK
+        rq.start_ns = self.clock.now_ns
+        rq.io_start_ns = 0
+        rq.rq_flags = RQF_IO_STAT if self.iostats else 0
+        if self.checks:
+            rq.move(RQ_GOT)
+        else:
+            rq.state = RQ_GOT
+        self.usage += 1
+        self.host.charge(STEP_RQ_INIT)
+        if self.elevator is not None:
+            rq.rq_flags |= RQF_ELV
+            if self.hw_tag:
+                rq.rq_flags |= RQF_HW_TAG
+            if not flags & (F_PREFLUSH | F_FUA) and self.elevator_hooks & (8 | 16):
+                self.elevator.prepare_request(rq)
+                rq.rq_flags |= RQF_ELVPRIV
+        return rq
+
+    def wait_for_tag(self, hctx: HardwareQueue, submitter: Submitter) -> int:
+        """Queue a task for a tag of the kind it needs."""
+        tags = hctx.tags if self.elevator is None or self.hw_tag else hctx.sched_tags
+        return tags.bitmap.wait(submitter, submitter.wait_index)
+
+    def start_bio(self, rq: Request, bio: Bio, segments: int) -> int:
+        """The request takes the bio: G, counters."""
+        if self.trace_mask & TR_G:
+            self.tracer.add(TR_G, self.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
+        rq.op = bio.op
+        rq.flags = bio.flags
+        rq.ioprio = bio.ioprio
+        rq.bio = bio
+        rq.biotail = bio
+        rq.sector = bio.sector
+        rq.nr_sectors = bio.nr_sectors
+        rq.nr_segments = segments
+        if self.qos is not None:
+            policy = self.qos
+            while policy is not None:
+                policy.track(rq, bio)
+                policy = policy.following
+        if rq.rq_flags & RQF_IO_STAT:
+            self.stat.started(rq.op, self.clock.now_ns)
+        return 0
+
+    # -- it is inserted ------------------------------------------------------------------
+
+    def trace_insert(self, rq: Request) -> int:
+        """I: for schedulers, when they queue a request."""
+        if self.trace_mask & TR_I:
+            self.tracer.add(TR_I, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, 0)
+        rq.move(RQ_QUEUED)
+        return 0
+
+    def insert_request(self, rq: Request, at_head: bool) -> int:
+        """Into the scheduler, or this request's software queue."""
+        hctx = rq.hctx
+        hctx.queued_count += 1
+        if self.elevator is not None:
+            self.host.charge(STEP_SCHED_INSERT)
+            self.one.append(rq)
+            self.elevator.insert_requests(hctx, self.one, at_head)
+            return 0
+        ctx = rq.ctx
+        self.host.lock(ctx.lock, STEP_LOCK_CTX)
+        self.host.charge(STEP_INSERT)
+        self.trace_insert(rq)
+        if at_head:
+            ctx.rq_list.push(rq)
+        else:
+            ctx.rq_list.append(rq)
+        hctx.mark_pending(ctx)
+        self.host.unlock(ctx.lock)
+        return 0
+
+    def insert_list(self, hctx: HardwareQueue, ctx: SoftwareQueue, rqs: RequestList) -> int:
+        """The requests of one unplugged batch: into the scheduler, or spliced onto their software queue."""
+        host = self.host
+        hctx.queued_count += rqs.count
+        if self.elevator is not None:
+            host.charge(STEP_SCHED_INSERT)
+            self.elevator.insert_requests(hctx, rqs, False)
+            return 0
+        if self.features.list_splice_insert:
+            # I is traced, and the requests touched, before the lock is taken
+            for rq in rqs:
+                host.charge(STEP_INSERT)
+                self.trace_insert(rq)
+            host.lock(ctx.lock, STEP_LOCK_CTX)
+            ctx.rq_list.splice_tail(rqs)
+        else:
+            host.lock(ctx.lock, STEP_LOCK_CTX)
+            while rqs.count:
+                rq = rqs.popleft()
+                host.charge(STEP_INSERT)
+                self.trace_insert(rq)
+                ctx.rq_list.append(rq)
+        hctx.mark_pending(ctx)
+        host.unlock(ctx.lock)
+        return 0
+
+    def bypass_insert(self, rq: Request) -> int:
+        """On the dispatch list (blk_mq_request_bypass_insert): what the driver would not take. No I."""
+        hctx = rq.hctx
+        rq.move(RQ_DISPATCH)
+        self.host.lock(hctx.lock, STEP_LOCK_HCTX)
+        self.host.charge(STEP_INSERT)
+        hctx.dispatch_list.append(rq)
+        self.host.unlock(hctx.lock)
+        return 0
+
+    # -- the hardware queue is run ---------------------------------------------------------
+
+    def run_here(self, hctx: HardwareQueue, submitter: Submitter) -> int:
+        """Run it in the task, if there is something to do and the task's CPU is one of the queue's."""
+        if self.halted or not hctx.has_pending():
+            return 0
+        if self.map[submitter.cpu] is hctx:
+            return submitter.run.start(hctx)
+        return self.host.queue_work(hctx.work, hctx.next_work_cpu(), 0)
+
+    def run_async(self, hctx: HardwareQueue) -> int:
+        """Have a worker run it, if there is something to do."""
+        if self.halted or not hctx.has_pending():
+            return 0
+        return self.host.queue_work(hctx.work, hctx.next_work_cpu(), 0)
+
+    def dispatches_from_worker(self, rq: Request) -> bool:
+        """Whether a request inserted without a plug is dispatched by a worker, or by its task."""
+        how = self.features.async_dispatch_from_worker
+        return how == 1 or (how == 2 and not (rq.is_sync() and self.nr_hw_queues > 1))
+
+    def set_quiesced(self, quiesced: bool) -> None:
+        """Whether nothing may be dispatched for the moment."""
+        self.quiesced = quiesced
+        self.halted = quiesced or self.stopped
+
+    def stop_hw_queues(self) -> None:
+        """A driver that is full stops its queue (blk_mq_stop_hw_queues): nothing is dispatched until it starts it again."""
+        self.stopped = True
+        self.halted = True
+
+    def start_stopped(self) -> int:
+        """blk_mq_start_stopped_hw_queues: dispatch again, by workers."""
+        if not self.stopped:
+            return 0
+        self.stopped = False
+        self.halted = self.quiesced
+        return self.run_all()
+
+    def run_delayed(self, hctx: HardwareQueue, delay_ns: int) -> int:
+        """Have a worker run it after `delay_ns`, in whole jiffies as the kernel's timers."""
+        jiffies = (delay_ns + JIFFY_NS - 1) // JIFFY_NS
+        now = self.clock.now_ns
+        due = (now // JIFFY_NS + jiffies + 1) * JIFFY_NS if jiffies else now
+        return self.host.queue_work(hctx.work, hctx.next_work_cpu(), due - now)
+
+    def run_all(self) -> int:
+        """blk_mq_run_hw_queues(async): every hardware queue that has something to do."""
+        for hctx in self.hctxs:
+            self.run_async(hctx)
+        return 0
+
+    def run_all_delayed(self, delay_ns: int) -> int:
+        """The same after a delay."""
+        for hctx in self.hctxs:
+            self.run_delayed(hctx, delay_ns)
+        return 0
+
+    # -- it goes to the driver ---------------------------------------------------------------
+
+    def get_budget(self) -> int:
+        """A budget token from the driver; 0 where drivers have no budget; -1: none to be had."""
+        if self.driver.has_budget:
+            return self.driver.get_budget(self)
+        return 0
+
+    def put_budget(self, token: int) -> int:
+        """Give a token back."""
+        if self.driver.has_budget and token >= 0:
+            return self.driver.put_budget(self, token)
+        return 0
+
+    def put_rq_budget(self, rq: Request) -> int:
+        """Give back the token of a request that will not be issued now."""
+        if rq.budget_token >= 0:
+            token = rq.budget_token
+            rq.budget_token = -1
+            return self.put_budget(token)
+        return 0
+
+    def prepare_direct(self, rq: Request) -> bool:
+        """Budget and driver tag for a request that is to be issued directly."""
+        token = self.get_budget()
+        if token < 0:
+            return False
+        if not rq.hctx.get_driver_tag(rq):
+            self.put_budget(token)
+            return False
+        rq.budget_token = token
+        return True
+
+    def issue_prepared(self, rq: Request, last: bool) -> int:
+        """__blk_mq_issue_directly: to the driver, whose answer counts for dispatch_busy."""
+        hctx = rq.hctx
+        self.host.charge(STEP_QUEUE_RQ)
+        status = self.driver.queue_rq(hctx, rq, last)
+        if status == STS_RESOURCE or status == STS_DEV_RESOURCE:
+            hctx.update_busy(True)
+            self.requeued(rq)
+        else:
+            hctx.update_busy(False)
+            hctx.dispatched_count += 1
+        return status
+
+    def issue_directly(self, rq: Request, last: bool) -> int:
+        """blk_mq_request_issue_directly: STS_RESOURCE also when there is no budget or no tag."""
+        if self.halted:
+            self.insert_request(rq, False)
+            return STS_OK
+        self.host.charge(STEP_DISPATCH_ONE)
+        if not self.prepare_direct(rq):
+            return STS_RESOURCE
+        return self.issue_prepared(rq, last)
+
+    def start_request(self, rq: Request) -> int:
+        """blk_mq_start_request, called by drivers: D, the time of issue, the timeout."""
+        now = self.clock.now_ns
+        if self.trace_mask & TR_D:
+            self.tracer.add(TR_D, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, 0)
+        rq.io_start_ns = now
+        rq.cpu = self.host.cpu
+        if self.checks:
+            rq.move(RQ_STARTED)
+        else:
+            rq.state = RQ_STARTED
+        if self.qos is not None:
+            policy = self.qos
+            while policy is not None:
+                policy.issue(rq)
+                policy = policy.following
+        rq.deadline_ns = now + self.io_timeout_ns
+        if not self.timer.armed:
+            self.timer.arm(rq.deadline_ns)
+        return 0
+
+    def requeued(self, rq: Request) -> int:
+        """__blk_mq_requeue_request: R; the driver gave it back, its tag may serve another."""
+        rq.hctx.put_driver_tag(rq)
+        self.host.charge(STEP_REQUEUE)
+        if self.trace_mask & TR_R:
+            self.tracer.add(TR_R, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, 0)
+        if self.qos is not None:
+            policy = self.qos
+            while policy is not None:
+                policy.requeue(rq)
+                policy = policy.following
+        rq.move(RQ_DISPATCH)
+        self.put_rq_budget(rq)
+        return 0
+
+    def requeue(self, rq: Request) -> int:
+        """blk_mq_requeue_request: a driver gives a started request back to the scheduler; its queue is run by a worker."""
+        self.requeued(rq)
+        if rq.rq_flags & RQF_ELVPRIV and self.elevator_hooks & 64:
+            self.elevator.requeue_request(rq)
+        hctx = rq.hctx
+        self.insert_request(rq, True)
+        return self.run_async(hctx)
+
+    def fail_request(self, rq: Request, status: int) -> int:
+        """The driver refused it for good."""
+        rq.status = status
+        self.put_rq_budget(rq)
+        return self.end_request(rq, status)
+
+    # -- it completes --------------------------------------------------------------------------
+
+    def complete(self, rq: Request, status: int) -> int:
+        """blk_mq_complete_request, called by drivers at the time of completion: an interrupt on the device's CPU."""
+        if rq.state != RQ_STARTED:
+            return 0
+        rq.status = status
+        if self.checks:
+            rq.move(RQ_COMPLETE)
+        else:
+            rq.state = RQ_COMPLETE
+        return self.host.interrupt(self.driver.irq_cpu(rq), rq, False)
+
+    def completed_here(self, rq: Request) -> int:
+        """In the interrupt: end it here, or on the CPU that submitted it (rq_affinity)."""
+        host = self.host
+        cpu = rq.ctx.cpu
+        if rq.rq_flags & RQF_REMOTE:
+            rq.rq_flags &= ~RQF_REMOTE
+        elif (
+            self.rq_affinity
+            and host.cpu != cpu
+            and rq.hctx.nr_ctx > 1
+            and (self.rq_affinity == 2 or not host.share_cache(host.cpu, cpu))
+        ):
+            rq.rq_flags |= RQF_REMOTE
+            host.charge(STEP_REMOTE_COMPLETE)
+            return host.interrupt(cpu, rq, True)
+        elif self.nr_hw_queues == 1:
+            host.charge(STEP_SOFTIRQ)
+        host.charge(STEP_COMPLETE)
+        return self.driver.end(rq)
+
+    def end_request(self, rq: Request, status: int) -> int:
+        """blk_mq_end_request: C, the bios' end, counters, scheduler, tags."""
+        now = self.clock.now_ns
+        if self.trace_mask & TR_C:
+            self.tracer.add(TR_C, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, status)
+        bio = rq.bio
+        rq.bio = None
+        rq.biotail = None
+        while bio is not None:
+            following = bio.next
+            bio.next = None
+            self.end_bio(bio, status)
+            bio = following
+        if rq.rq_flags & RQF_IO_STAT:
+            self.stat.done(rq.op, rq.nr_sectors, rq.start_ns, now)
+        if rq.rq_flags & RQF_ELV and self.elevator_hooks & 32:
+            self.elevator.completed_request(rq, now)
+        return self.free_request(rq)
+
+    def end_bio(self, bio: Bio, status: int) -> int:
+        """bio_endio: when its last part has ended, tell who submitted it."""
+        while True:
+            if status and not bio.status:
+                bio.status = status
+            bio.remaining -= 1
+            if bio.remaining:
+                return 0
+            parent = bio.parent
+            if parent is None:
+                self.host.charge(STEP_END_BIO)
+                bio.submitter.bio_done(bio)
+                self.bios.put(bio)
+                return 0
+            status = bio.status
+            self.bios.put(bio)
+            bio = parent
+
+    def free_request(self, rq: Request) -> int:
+        """blk_mq_free_request: give back its tags, and run the hardware queue if that is owed."""
+        hctx = rq.hctx
+        if rq.rq_flags & RQF_ELVPRIV:
+            self.elevator.finish_request(rq)
+        if rq.rq_flags & RQF_MQ_INFLIGHT:
+            hctx.user.nr_active -= 1
+        if self.qos is not None:
+            policy = self.qos
+            while policy is not None:
+                policy.done(rq)
+                policy = policy.following
+        if self.checks:
+            rq.move(RQ_FREE)
+        else:
+            rq.state = RQ_FREE
+        rq.rq_flags = 0
+        rq.elv0 = None
+        rq.elv1 = None
+        cpu = rq.ctx.cpu
+        if rq.tag >= 0:
+            hctx.tags.put(rq.tag, cpu)
+            self.host.charge(STEP_TAG_PUT)
+            rq.tag = -1
+        if rq.internal_tag >= 0:
+            hctx.sched_tags.put(rq.internal_tag, cpu)
+            self.host.charge(STEP_TAG_PUT)
+            rq.internal_tag = -1
+        if hctx.restart:
+            hctx.restart = False
+            self.run_async(hctx)
+        self.usage -= 1
+        if self.freeze_depth and self.usage == 0:
+            self._drained()
+        return 0
+
+    def _drained(self) -> int:
+        waiting, self.when_drained = self.when_drained, []
+        for call in waiting:
+            call()
+        return 0

@@ -1,0 +1,457 @@
+"""The trip of a bio down to the driver, or to where it must wait: blk_mq_submit_bio, in stages.
+
+What: `Submitter` is what the kernel's `current` is to the block layer: the plug, the list of bios still to be
+submitted, and where in its submission the present bio is. `advance` takes it as far as it goes. Why stages: a submission
+may sleep (no tag, frozen queue, held back by a policy) or must let another CPU go first; it is then continued
+from the state kept here, never from a Python stack.
+
+Theory of operation (as in 6.1)
+-------------------------------
+    ENTER     Q is traced; a frozen queue makes the task sleep
+    SPLIT     a bio that exceeds the limits is cut (X): the front goes on, the rest is submitted after it
+    MERGE     into the plug's last request, then into the scheduler's requests or this CPU's software queue: M, F
+    QOS       the rq-qos chain may hold it back
+    TAG       a tag: cached in the plug, or from the bitmap. When there is none: run the hardware queue, try again, then
+              sleep in a wait queue; sleeping flushes the plug (UT)
+    REQUEST   G; the request is set up
+    PLUG      into the plug, which is flushed first if it is full
+    ISSUE     or: insert (I) and have the queue run; or straight to the driver (D)
+
+`advance` returns DONE (nothing more to submit), WAIT (the waker makes the submitter runnable, then call again) or YIELD
+(call again at this CPU's next turn).
+
+Deliberate differences: bios of stacked devices come with their devices; flushes are a seam (`start_flush`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from blklab.block.dispatch import HctxRun
+from blklab.block.plug import Plug
+from blklab.block.request import RequestList
+from blklab.block.sbitmap import Waiter
+
+if TYPE_CHECKING:
+    from blklab.block.bio import Bio
+    from blklab.block.queue import RequestQueue
+    from blklab.block.request import Request
+
+if not cython.compiled:
+    from blklab.block.consts import (
+        DONE,
+        F_FUA,
+        F_NOMERGE,
+        F_NOWAIT,
+        F_PREFLUSH,
+        F_TRACED,
+        RQ_PLUGGED,
+        RQF_ELV,
+        STS_AGAIN,
+        STS_DEV_RESOURCE,
+        STS_OK,
+        STS_RESOURCE,
+        TR_P,
+        TR_Q,
+        TR_U,
+        TR_UT,
+        TR_X,
+        WAIT,
+        YIELD,
+    )
+    from blklab.block.submit_stages import (
+        STAGE_ENTER,
+        STAGE_ISSUE,
+        STAGE_MERGE,
+        STAGE_PLUG,
+        STAGE_PLUG_FLUSHED,
+        STAGE_QOS,
+        STAGE_REQUEST,
+        STAGE_SPLIT,
+        STAGE_TAG,
+        STAGE_TAG_AGAIN,
+        STAGE_TAG_WOKEN,
+    )
+    from blklab.core.steps import STEP_PLUG_ADD, STEP_SPLIT, STEP_SUBMIT_BIO
+
+
+class Submitter(Waiter):
+    """A task as the block layer sees it. Subclasses define `wake` (make it runnable) and `bio_done`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cpu = 0
+        self.pid = 0
+        self.plug = Plug()
+        self.run = HctxRun()
+        self.bio: Bio | None = None
+        self.rq: Request | None = None
+        self.stage = STAGE_ENTER
+        self.segments = 0
+        self.wait_index = 0
+        self.qos_next: object = None
+        self.pending_head: Bio | None = None
+        self.pending_tail: Bio | None = None
+        self.batch = RequestList()
+
+    def bio_done(self, bio: Bio) -> int:
+        """A bio that this task submitted has ended, with `bio.status`. In interrupt context of the completing CPU."""
+        raise NotImplementedError
+
+    # -- bios to be submitted ----------------------------------------------------
+
+    def submit(self, bio: Bio) -> int:
+        """Submit one bio (`bio.queue` says where to). DONE, WAIT or YIELD as `advance`."""
+        self.add(bio)
+        return self.advance()
+
+    def add(self, bio: Bio) -> None:
+        """Put a bio behind those still to be submitted (current->bio_list)."""
+        bio.next = None
+        if self.pending_tail is None:
+            self.pending_head = bio
+        else:
+            self.pending_tail.next = bio
+        self.pending_tail = bio
+
+    def _take(self) -> bool:
+        bio = self.pending_head
+        if bio is None:
+            return False
+        self.pending_head = bio.next
+        if bio.next is None:
+            self.pending_tail = None
+        else:
+            bio.next = None
+        self.bio = bio
+        self.stage = STAGE_ENTER
+        return True
+
+    def advance(self) -> int:
+        """Go on with what is to be submitted."""
+        while True:
+            if self.run.active and self.run.step() == YIELD:
+                return YIELD
+            if self.plug.flushing and self._flush_step() == YIELD:
+                return YIELD
+            if self.bio is None and not self._take():
+                return DONE
+            result = self._stages(self.bio)
+            if result != DONE:
+                return result
+
+    # -- stages --------------------------------------------------------------------
+
+    def _stages(self, bio: Bio) -> int:
+        # DONE: nothing stands in the way of going on, with this bio or with the next
+        queue = bio.queue
+        stage = self.stage
+        if stage == STAGE_ENTER:
+            queue.host.charge(STEP_SUBMIT_BIO)
+            if bio.flags & (F_PREFLUSH | F_FUA) and not queue.start_flush(bio):
+                self.bio = None
+                return DONE
+            if not bio.flags & F_TRACED:
+                bio.flags |= F_TRACED
+                if queue.trace_mask & TR_Q:
+                    queue.tracer.add(TR_Q, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
+            stage = STAGE_SPLIT
+        if stage == STAGE_SPLIT:
+            if queue.freeze_depth:
+                self.stage = STAGE_SPLIT
+                queue.wait_unfrozen(self)
+                return self._sleep()
+            bio = self._split(bio)
+            stage = STAGE_MERGE
+        if stage == STAGE_MERGE:
+            if queue.nomerges < 2 and queue.merger.bio_mergeable(bio) and self._merge(bio):
+                self.bio = None
+                return DONE
+            stage = STAGE_QOS
+        if stage == STAGE_QOS:
+            if queue.qos is not None and queue.qos_throttle(bio, self) == WAIT:
+                self.stage = STAGE_QOS
+                return self._sleep()
+            stage = STAGE_TAG
+        if stage < STAGE_REQUEST:
+            if not self._tag(bio, stage):
+                # Out of tags: run the queue and try again, or sleep; or the bio ended (NOWAIT)
+                if self.bio is None or self.stage == STAGE_TAG_AGAIN:
+                    return DONE
+                return self._sleep()
+            queue.start_bio(self.rq, bio, self.segments)
+            if self.plug.active:
+                stage = STAGE_PLUG
+            else:
+                stage = STAGE_ISSUE
+        if stage == STAGE_PLUG or stage == STAGE_PLUG_FLUSHED:
+            return self._add_to_plug(stage)
+        rq = self.rq
+        self.rq = None
+        self.bio = None
+        if rq.rq_flags & RQF_ELV or (
+            rq.hctx.dispatch_busy and (queue.nr_hw_queues == 1 or not rq.is_sync())
+        ):
+            return self._insert_and_run(rq, queue.dispatches_from_worker(rq))
+        if not queue.features.direct_issue_if_idle and queue.nr_hw_queues == 1:
+            return self._insert_and_run(rq, True)
+        return self._issue_or_insert(rq)
+
+    def _sleep(self) -> int:
+        # The task goes to sleep: its plug is flushed, by inserting and having workers dispatch
+        plug = self.plug
+        if plug.count:
+            plug.count = 0
+            plug.from_schedule = True
+            while plug.requests.count:
+                self._unplug_group()
+        if plug.cached.count:
+            self._free_cached()
+        return WAIT
+
+    def _split(self, bio: Bio) -> Bio:
+        queue = bio.queue
+        fits = queue.limits.fit(bio)
+        self.segments = queue.limits.segments
+        if fits == bio.nr_sectors:
+            return bio
+        queue.host.charge(STEP_SPLIT)
+        part = queue.bios.get()
+        part.parent = bio
+        part.submitter = bio.submitter
+        part.queue = queue
+        part.op = bio.op
+        part.flags = bio.flags | F_NOMERGE
+        part.ioprio = bio.ioprio
+        part.blkg = bio.blkg
+        part.sector = bio.sector
+        part.nr_sectors = fits
+        part.buffer_offset_bytes = bio.buffer_offset_bytes
+        part.run_bytes = bio.run_bytes
+        bio.remaining += 1
+        bio.sector += fits
+        bio.nr_sectors -= fits
+        bio.buffer_offset_bytes += fits << 9
+        if queue.trace_mask & TR_X:
+            queue.tracer.add(TR_X, queue.number, part.op, part.flags, part.sector, fits, bio.sector)
+        self.add(bio)
+        self.bio = part
+        return part
+
+    def _merge(self, bio: Bio) -> bool:
+        queue = bio.queue
+        plug = self.plug
+        if plug.active and plug.requests.count and queue.merger.plug_merge(plug, bio, self.segments):
+            return True
+        return queue.sched_bio_merge(bio, self.segments, self)
+
+    def _tag(self, bio: Bio, stage: int) -> bool:
+        # A request for the bio in self.rq: True. False: self.stage says whether to come back or to sleep.
+        queue = bio.queue
+        plug = self.plug
+        if stage == STAGE_TAG:
+            if plug.cached.count and plug.cached.head.queue is queue:
+                self.rq = plug.cached.popleft()
+                self.rq.flags = bio.flags
+                return True
+            if plug.active and plug.nr_ios > 1:
+                wanted = plug.nr_ios
+                plug.nr_ios = 1
+                if queue.features.io_uring_batched_tags and queue.get_request_batch(bio, self, wanted):
+                    self.rq = plug.cached.popleft()
+                    return True
+        if stage != STAGE_TAG_WOKEN:
+            self.rq = queue.get_request(bio, self)
+            if self.rq is not None:
+                return True
+            if bio.flags & F_NOWAIT:
+                self.bio = None
+                queue.end_bio(bio, STS_AGAIN)
+                return False
+        hctx = queue.hctx_of(self.cpu)
+        if stage == STAGE_TAG_AGAIN:
+            queue.wait_for_tag(hctx, self)
+            self.stage = STAGE_TAG_WOKEN
+            return False
+        # blk_mq_get_tag, before it sleeps and each time it was woken: run the queue, which may free tags
+        self.wait_index = hctx.next_wait_index()
+        self.stage = STAGE_TAG_AGAIN
+        queue.run_here(hctx, self)
+        return False
+
+    def _add_to_plug(self, stage: int) -> int:
+        # blk_add_rq_to_plug
+        rq = self.rq
+        plug = self.plug
+        queue = rq.queue
+        features = queue.features
+        last = plug.requests.tail
+        if stage == STAGE_PLUG_FLUSHED:
+            last = None
+        elif plug.count:
+            most = features.plug_max_several_queues if plug.multiple_queues else features.plug_max
+            if plug.count >= most or (
+                queue.nomerges < 2 and last is not None and last.nr_sectors << 9 >= features.plug_flush_bytes
+            ):
+                self.stage = STAGE_PLUG_FLUSHED
+                self.flush_plug()
+                return DONE
+        if plug.count == 0 and queue.trace_mask & TR_P:
+            queue.tracer.add(TR_P, queue.number, 0, 0, 0, 0, 0)
+        if last is not None and last.queue is not queue:
+            plug.multiple_queues = True
+        if rq.rq_flags & RQF_ELV:
+            plug.has_elevator = True
+        queue.host.charge(STEP_PLUG_ADD)
+        rq.move(RQ_PLUGGED)
+        plug.requests.append(rq)
+        plug.count += 1
+        self.rq = None
+        self.bio = None
+        limited = features.plug_limited_multiqueue
+        if limited and queue.nr_hw_queues > 1 and (limited == 2 or not queue.driver.has_commit_rqs):
+            return self._keep_one(rq)
+        return DONE
+
+    def _keep_one(self, rq: Request) -> int:
+        # Before 5.16 a multi-queue device kept one request in the plug, to merge with the next bio
+        before = rq.prev
+        while before is not None and before.queue is not rq.queue:
+            before = before.prev
+        if before is None:
+            return DONE
+        self.plug.requests.remove(before)
+        self.plug.count -= 1
+        return self._issue_or_insert(before)
+
+    # -- from the plug to the scheduler or the driver ----------------------------------
+
+    def flush_plug(self) -> None:
+        """Begin to flush the plug; `advance` does it."""
+        plug = self.plug
+        if plug.count:
+            plug.count = 0
+            plug.flushing = True
+            plug.from_schedule = False
+            plug.direct = not plug.multiple_queues and not plug.has_elevator
+            plug.queued = 0
+
+    def finish_plug(self) -> int:
+        """blk_finish_plug: flush it and be without one. DONE or YIELD; after YIELD call `advance`, then again."""
+        self.flush_plug()
+        result = self.advance()
+        if result == DONE:
+            self.plug.active = False
+            if self.plug.cached.count:
+                self._free_cached()
+        return result
+
+    def _flush_step(self) -> int:
+        # blk_mq_flush_plug_list, until somebody else is due
+        plug = self.plug
+        while plug.requests.count:
+            if plug.direct:
+                self._issue_plugged()
+            else:
+                self._unplug_group()
+            if self.run.active and self.run.step() == YIELD:
+                return YIELD
+            if plug.requests.count and plug.requests.tail.queue.host.yield_due():
+                return YIELD
+        plug.flushing = False
+        return DONE
+
+    def _issue_plugged(self) -> int:
+        # blk_mq_plug_issue_direct, one request
+        plug = self.plug
+        features = plug.requests.tail.queue.features
+        if features.plug_unplug_traced_without_elevator and plug.queued == 0:
+            queue = plug.requests.tail.queue
+            if queue.trace_mask & TR_U:
+                queue.tracer.add(TR_U, queue.number, 0, 0, 0, 0, plug.requests.count)
+        rq = plug.requests.pop() if features.plug_lifo else plug.requests.popleft()
+        plug.queued += 1
+        queue = rq.queue
+        status = queue.issue_directly(rq, plug.requests.count == 0)
+        if status == STS_RESOURCE or status == STS_DEV_RESOURCE:
+            queue.bypass_insert(rq)
+            queue.run_here(rq.hctx, self)
+            plug.direct = False
+        elif status != STS_OK:
+            queue.fail_request(rq, status)
+        return 0
+
+    def _unplug_group(self) -> int:
+        # blk_mq_dispatch_plug_list: the requests of one software and hardware queue, in order of submission
+        plug = self.plug
+        last = plug.requests.tail
+        queue = last.queue
+        hctx = last.hctx
+        ctx = last.ctx
+        batch = self.batch
+        rq = plug.requests.head
+        while rq is not None:
+            following = rq.next
+            if rq.hctx is hctx and rq.ctx is ctx:
+                plug.requests.remove(rq)
+                batch.append(rq)
+            rq = following
+        action = TR_UT if plug.from_schedule else TR_U
+        if queue.trace_mask & action:
+            queue.tracer.add(action, queue.number, 0, 0, 0, 0, batch.count)
+        if queue.elevator is None and not plug.from_schedule and not hctx.dispatch_busy:
+            if queue.features.direct_issue_if_idle:
+                # blk_mq_try_issue_list_directly
+                while batch.count:
+                    rq = batch.popleft()
+                    status = queue.issue_directly(rq, batch.count == 0)
+                    if status == STS_RESOURCE or status == STS_DEV_RESOURCE:
+                        queue.bypass_insert(rq)
+                        if batch.count == 0:
+                            return queue.run_here(hctx, self)
+                        break
+                    if status != STS_OK:
+                        queue.fail_request(rq, status)
+                if batch.count == 0:
+                    return 0
+        queue.insert_list(hctx, ctx, batch)
+        if plug.from_schedule:
+            return queue.run_async(hctx)
+        return queue.run_here(hctx, self)
+
+    def _free_cached(self) -> int:
+        plug = self.plug
+        while plug.cached.count:
+            rq = plug.cached.popleft()
+            rq.queue.free_request(rq)
+        return 0
+
+    def _insert_and_run(self, rq: Request, from_worker: bool) -> int:
+        # blk_mq_sched_insert_request
+        queue = rq.queue
+        hctx = rq.hctx
+        queue.insert_request(rq, False)
+        if from_worker:
+            queue.run_async(hctx)
+        else:
+            queue.run_here(hctx, self)
+        return DONE
+
+    def _issue_or_insert(self, rq: Request) -> int:
+        # blk_mq_try_issue_directly: what finds no budget or no tag is inserted; what the driver does not take is kept
+        queue = rq.queue
+        hctx = rq.hctx
+        if queue.halted:
+            queue.insert_request(rq, False)
+            return DONE
+        if rq.rq_flags & RQF_ELV or not queue.prepare_direct(rq):
+            return self._insert_and_run(rq, False)
+        status = queue.issue_prepared(rq, True)
+        if status == STS_RESOURCE or status == STS_DEV_RESOURCE:
+            queue.bypass_insert(rq)
+            queue.run_here(hctx, self)
+        elif status != STS_OK:
+            queue.fail_request(rq, status)
+        return DONE

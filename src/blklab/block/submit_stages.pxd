@@ -1,0 +1,12 @@
+cdef enum:
+    STAGE_ENTER = 0
+    STAGE_SPLIT = 1
+    STAGE_MERGE = 2
+    STAGE_QOS = 3
+    STAGE_TAG = 4
+    STAGE_TAG_AGAIN = 5
+    STAGE_TAG_WOKEN = 6
+    STAGE_REQUEST = 7
+    STAGE_PLUG = 8
+    STAGE_PLUG_FLUSHED = 9
+    STAGE_ISSUE = 10

@@ -1,0 +1,159 @@
+"""Changing a queue while it is in use: freeze and drain, another scheduler, another nr_requests.
+
+Theory of operation
+-------------------
+`freeze` keeps new bios out (their tasks sleep, with Q traced) and calls back when the last request has ended; what is
+already in the queue goes on to the driver meanwhile. Then nothing is in flight, and the change is made in one step
+with the queue quiesced; `unfreeze` lets the sleepers go on and runs all hardware queues. So the stall is seen between
+Q and G, as in the captures of `switch/`.
+
+A change asked for while another is under way waits for it: changes are made in the order they were asked for, as
+`sysfs_lock` orders them in the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blklab.block.elevator import Elevator, find_elevator
+from blklab.block.tags import DEFAULT_RQ, MAX_SCHED_RQ, Tags
+from blklab.core.errors import AttributeRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from blklab.block.queue import RequestQueue
+
+
+def freeze(queue: RequestQueue, drained: Callable[[], object]) -> None:
+    """Keep new bios out; call `drained` once no request is left, perhaps at once. May be nested."""
+    queue.freeze_depth += 1
+    if queue.usage == 0:
+        drained()
+    else:
+        queue.when_drained.append(drained)
+
+
+def unfreeze(queue: RequestQueue) -> None:
+    """Let bios in again."""
+    queue.freeze_depth -= 1
+    if queue.freeze_depth:
+        return
+    sleepers = []
+    while queue.frozen_waiters.head is not None:
+        waiter = queue.frozen_waiters.head
+        queue.frozen_waiters.remove(waiter)
+        sleepers.append(waiter)
+    for waiter in sleepers:
+        waiter.wake()
+    queue.run_all()
+
+
+def change(queue: RequestQueue, make: Callable[[], object]) -> None:
+    """Freeze, `make` the change when drained, unfreeze."""
+
+    def now() -> None:
+        queue.set_quiesced(True)
+        try:
+            make()
+        finally:
+            queue.set_quiesced(False)
+            unfreeze(queue)
+
+    freeze(queue, now)
+
+
+def default_nr_requests(queue: RequestQueue, with_scheduler: bool) -> int:
+    """2 * min(driver tags, 128) with a scheduler, the driver's tags without (blk_mq_init_sched)."""
+    depth = queue.tag_set.queue_depth
+    return 2 * min(depth, DEFAULT_RQ) if with_scheduler else depth
+
+
+def set_elevator(queue: RequestQueue, choice: str | type[Elevator]) -> None:
+    """Switch the scheduler: at once if nothing is in flight, else when the queue has drained.
+
+    Raises BlklabError if there is no such scheduler; the present one stays then.
+    """
+    factory = find_elevator(choice)
+    name = choice if isinstance(choice, str) else choice.__name__
+
+    def switch() -> None:
+        _install(queue, factory, name)
+
+    change(queue, switch)
+
+
+def _install(queue: RequestQueue, factory: Callable[[RequestQueue], Elevator] | None, name: str) -> None:
+    if queue.elevator is not None:
+        queue.elevator.exit()
+    queue.elevator = None
+    queue.elevator_hooks = 0
+    queue.last_merge = None
+    queue.hw_tag = False
+    queue.elevator_name = "none"
+    queue.nr_requests = default_nr_requests(queue, factory is not None)
+    for hctx in queue.hctxs:
+        hctx.sched_data = None
+        hctx.sched_tags = None
+        hctx.sched_rqs = []
+        hctx.restart = False
+    if factory is None:
+        return
+    # Deep enough and not shared: a scheduler can work with driver tags (ours; the thread names no threshold)
+    queue.hw_tag = (
+        bool(queue.features.sched_use_hw_tag)
+        and queue.tag_set.queue_depth >= queue.nr_requests
+        and not queue.tag_set.queue_shared
+        and not queue.tag_set.hctx_shared
+    )
+    if not queue.hw_tag:
+        _make_sched_tags(queue)
+    elevator = factory(queue)
+    queue.elevator = elevator
+    queue.elevator_hooks = elevator.hooks
+    queue.elevator_name = name
+    for hctx in queue.hctxs:
+        elevator.init_hctx(hctx)
+
+
+def _make_sched_tags(queue: RequestQueue) -> None:
+    shared = None
+    if queue.features.shared_sched_tags and queue.tag_set.hctx_shared:
+        shared = Tags(MAX_SCHED_RQ, 0, queue.host.nr_cpus)
+        shared.resize(queue.nr_requests)
+    for hctx in queue.hctxs:
+        hctx.sched_tags = shared or Tags(queue.nr_requests, 0, queue.host.nr_cpus)
+        hctx.sched_rqs = [None] * (MAX_SCHED_RQ if shared else queue.nr_requests)
+
+
+def set_nr_requests(queue: RequestQueue, nr: int) -> None:
+    """Write nr_requests: 1 is raised to 4 (BLKDEV_MIN_RQ); refused above the driver's tags without a scheduler, above 2048 with one
+    (blk_mq_update_nr_requests)."""
+    nr = max(nr, 4)
+    if nr == queue.nr_requests:
+        return
+    where = f"{queue.name}: queue/nr_requests"
+    if queue.elevator is None or queue.hw_tag:
+        if nr > queue.tag_set.queue_depth:
+            raise AttributeRefused(
+                f"{nr} is above the {queue.tag_set.queue_depth} tags of the driver, "
+                f"which are all there is without a scheduler (EINVAL)",
+                where,
+            )
+    elif nr > MAX_SCHED_RQ:
+        raise AttributeRefused(f"{nr} is above {MAX_SCHED_RQ}, the most scheduler tags (EINVAL)", where)
+
+    def resize() -> None:
+        for hctx in queue.hctxs:
+            if queue.elevator is None or queue.hw_tag:
+                hctx.tags.resize(nr)
+            else:
+                hctx.sched_tags.resize(nr)  # type: ignore[union-attr]
+                if len(hctx.sched_rqs) < nr:
+                    hctx.sched_rqs.extend([None] * (nr - len(hctx.sched_rqs)))
+            # kernel: the hook runs before the new value is stored, so what it computes lags one write behind
+            if queue.elevator is not None:
+                queue.elevator.depth_updated(hctx)
+        queue.nr_requests = nr
+
+    change(queue, resize)

@@ -1,0 +1,20 @@
+cimport cython
+from libc.stdint cimport int64_t
+from blklab.core.bits cimport NEVER_NS
+from blklab.core.clock cimport Event
+from blklab.block.bio cimport Bio
+from blklab.block.consts cimport RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK, TR_C
+from blklab.block.hwqueue cimport HardwareQueue
+from blklab.block.queue cimport RequestQueue
+from blklab.block.request cimport Request
+
+cdef class TimeoutTimer(Event):
+    cdef readonly RequestQueue queue
+    cdef readonly bint armed
+    cdef readonly int64_t expired
+
+    cpdef int arm(self, int64_t deadline_ns) except -1
+    @cython.locals(earliest=int64_t, hctx=HardwareQueue, rqs=list, rq=Request)
+    cpdef int fire(self, int64_t now_ns) except -1
+    @cython.locals(queue=RequestQueue, status=int, bio=Bio, following=Bio)
+    cdef int _late(self, Request rq, int64_t now_ns) except -1

@@ -1,0 +1,29 @@
+cimport cython
+from libc.stdint cimport int64_t
+from blklab.core.clock cimport Event, Lane
+from blklab.core.host cimport Host
+from blklab.block.consts cimport RQ_COMPLETE, STS_DEV_RESOURCE, STS_OK
+from blklab.block.driver cimport Driver
+from blklab.block.hwqueue cimport HardwareQueue
+from blklab.block.queue cimport RequestQueue
+from blklab.block.request cimport Request
+
+cdef class NullDevice(Driver):
+    cdef Host host
+    cdef readonly dict settings
+    cdef int irqmode
+    cdef readonly int64_t completion_ns, tick_bytes, left_bytes
+    cdef list lanes
+    cdef NullTick tick
+
+    @cython.locals(queue=RequestQueue, lane=Lane)
+    cpdef int queue_rq(self, HardwareQueue hctx, Request rq, bint last) except -1
+    cdef bint _take_bytes(self, Request rq) except -1
+    cpdef int refill(self) except -1
+    cpdef int timeout(self, Request rq) except -1
+
+cdef class NullTick(Event):
+    cdef NullDevice device
+    cdef readonly bint armed
+
+    cpdef int fire(self, int64_t now_ns) except -1

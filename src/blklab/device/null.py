@@ -1,0 +1,175 @@
+"""null_blk: a device that does nothing, after a fixed time. For measuring the block layer itself.
+
+Parameters are those of the null_blk module under their names, with its defaults.
+
+Theory of operation
+-------------------
+`irqmode` 2 (timer): a request completes `completion_nsec` after the driver took it, by a timer on the CPU that issued it.
+There is no limit to how many are served at once except the tags. 1 (softirq): at once, in the softirq. 0: inline, in
+the issuing CPU's own section.
+
+`mbps` limits bandwidth as the driver does: every 50 ms it may serve mbps * 2^20 / 20 bytes; a request that exceeds
+that is refused (DEV_RESOURCE, after it was started), and the queues are stopped until the timer fills the budget again.
+
+Deliberate differences: data is not kept (`memory_backed` only enables discard, as it does there); no zones, no polling,
+no bad blocks, no write cache yet; queue_mode must be 2 (blk-mq).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from blklab.block.driver import Driver
+from blklab.block.tags import TagSet
+from blklab.core.clock import Event
+from blklab.core.errors import BlklabError
+from blklab.device.registry import DeviceModel, Parameter, Settings, no_presets
+
+if TYPE_CHECKING:
+    from blklab.block.hwqueue import HardwareQueue
+    from blklab.block.queue import RequestQueue
+    from blklab.block.request import Request
+    from blklab.core.clock import Lane
+    from blklab.core.host import Host
+
+if not cython.compiled:
+    from blklab.block.consts import RQ_COMPLETE, STS_DEV_RESOURCE, STS_OK
+
+TICK_NS = 50_000_000  # TIMER_INTERVAL: 20 ticks a second
+TICKS_PER_SECOND = 20
+IO_TIMEOUT_NS = 5_000_000_000
+IRQ_NONE = 0
+IRQ_TIMER = 2
+
+PARAMETERS = (
+    Parameter("queue_mode", "int", 2, "2: multi-queue; the others are not built", 0, 2),
+    Parameter("irqmode", "int", 1, "completions: 0 inline, 1 softirq, 2 timer", 0, 2),
+    Parameter("completion_nsec", "int", 10_000, "time until the timer completes a request"),
+    Parameter("submit_queues", "int", 1, "hardware queues", 1, 4096),
+    Parameter("poll_queues", "int", 0, "hardware queues for polling; only 0 is built", 0, 0),
+    Parameter("hw_queue_depth", "int", 64, "tags of a hardware queue", 1, 10240),
+    Parameter("gb", "int", 250, "size, GiB", 1, 1 << 20),
+    Parameter("bs", "int", 512, "logical block, bytes", 512, 4096),
+    Parameter("max_sectors", "int", 0, "largest request, sectors; 0: the block layer's 255"),
+    Parameter("mbps", "int", 0, "bandwidth limit, MiB/s; 0: none", 0, 40960),
+    Parameter("discard", "bool", False, "takes discards (if memory_backed)"),
+    Parameter("memory_backed", "bool", False, "keeps data; here it only enables discard"),
+    Parameter("virt_boundary", "bool", False, "memory gaps only at page boundaries"),
+    Parameter("shared_tags", "bool", False, "one tag set for all null devices of the machine"),
+    Parameter("cache_size", "int", 0, "write cache, MiB; only 0 is built", 0, 0),
+    Parameter("zoned", "bool", False, "zones; only 0 is built", 0, 0),
+    Parameter("zone_size", "int", 256, "zone size, MiB, of a zoned device"),
+    Parameter("zone_nr_conv", "int", 0, "conventional zones of a zoned device"),
+)
+
+
+class NullDevice(Driver):
+    """One null_blk device."""
+
+    def __init__(self, settings: Settings, host: Host, seed: int) -> None:
+        Driver.__init__(self)
+        if settings["queue_mode"] != 2:
+            raise BlklabError(f"null: queue_mode {settings['queue_mode']} is not built, only 2 (blk-mq)")
+        if settings["bs"] & (settings["bs"] - 1):
+            raise BlklabError(f"null: bs is a power of two from 512 to 4096, not {settings['bs']}")
+        if settings["zoned"]:
+            raise BlklabError("null: zoned devices are not built yet")
+        self.host = host
+        self.settings = settings
+        self.irqmode = settings["irqmode"]
+        self.completion_ns = settings["completion_nsec"]
+        self.tick_bytes = (1 << 20) // TICKS_PER_SECOND * settings["mbps"]
+        self.left_bytes = self.tick_bytes
+        # A timer a CPU: its own time never goes back, so each CPU is a lane
+        self.lanes: list[Lane] = [host.clock.lane() for _ in range(host.nr_cpus)]
+        self.tick = NullTick(self)
+
+    def attach(self, queue: RequestQueue) -> None:
+        """null_add_dev: limits and size."""
+        Driver.attach(self, queue)
+        settings = self.settings
+        limits = queue.limits
+        limits.logical_block_bytes = settings["bs"]
+        limits.physical_block_bytes = settings["bs"]
+        limits.io_min_bytes = settings["bs"]
+        default = queue.features.default_max_sectors
+        limits.set_max_hw_sectors(settings["max_sectors"] or limits.max_hw_sectors, default)
+        if settings["virt_boundary"]:
+            limits.virt_boundary_mask = 4095
+        if settings["discard"] and settings["memory_backed"]:
+            limits.discard_granularity_bytes = settings["bs"]
+            limits.max_hw_discard_sectors = 0xFFFFFFFF >> 9
+            limits.max_discard_sectors = limits.max_hw_discard_sectors
+        queue.size_sectors = settings["gb"] << 21
+        queue.io_timeout_ns = IO_TIMEOUT_NS
+
+    def queue_rq(self, hctx: HardwareQueue, rq: Request, last: bool) -> int:
+        """null_queue_rq: started first, then perhaps refused for bandwidth, then timed."""
+        queue = hctx.queue
+        queue.start_request(rq)
+        if self.tick_bytes and not self._take_bytes(rq):
+            return STS_DEV_RESOURCE
+        if self.irqmode == IRQ_TIMER:
+            lane: Lane = self.lanes[self.host.cpu]
+            lane.push(self.host.clock.now_ns + self.completion_ns, rq)
+        elif self.irqmode == IRQ_NONE:
+            rq.move(RQ_COMPLETE)
+            queue.end_request(rq, STS_OK)
+        else:
+            queue.complete(rq, STS_OK)
+        return STS_OK
+
+    def _take_bytes(self, rq: Request) -> bool:
+        # null_handle_throttled
+        if not self.tick.armed:
+            self.tick.arm()
+        self.left_bytes -= rq.nr_sectors << 9
+        if self.left_bytes < 0:
+            for queue in self.queues:
+                queue.stop_hw_queues()
+            return False
+        return True
+
+    def refill(self) -> int:
+        """The bandwidth timer: a new budget, and the queues run again."""
+        self.left_bytes = self.tick_bytes
+        for queue in self.queues:
+            queue.start_stopped()
+        return 0
+
+    def timeout(self, rq: Request) -> int:
+        """null_timeout_rq: a late request is waited for."""
+        return STS_OK
+
+
+class NullTick(Event):
+    """The bandwidth timer; stops after an interval without traffic."""
+
+    def __init__(self, device: NullDevice) -> None:
+        self.device = device
+        self.armed = False
+
+    def arm(self) -> None:
+        """Fire after one interval."""
+        self.armed = True
+        clock = self.device.host.clock
+        clock.at(clock.now_ns + TICK_NS, self)
+
+    def fire(self, now_ns: int) -> int:
+        """One interval is over."""
+        self.armed = False
+        if self.device.left_bytes != self.device.tick_bytes:
+            self.device.refill()
+            self.arm()
+        return 0
+
+
+def _tag_set(settings: Settings, nr_cpus: int) -> TagSet:
+    return TagSet(settings["submit_queues"], settings["hw_queue_depth"], nr_cpus)
+
+
+MODEL = DeviceModel(
+    "null", "null_blk: completes everything after a fixed time", PARAMETERS, NullDevice, _tag_set, no_presets
+)

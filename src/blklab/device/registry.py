@@ -1,0 +1,157 @@
+"""The device models by name, and their parameters: what `model = "..."` in a machine file can be.
+
+A model is a `Driver` with a literal table of parameters. `make_queue` checks the parameters and makes the queue of
+one device. A new model: a file here with a subclass of `Driver` and a `MODEL`, and its name in `MODULES`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from blklab.block.driver import Driver
+from blklab.block.queue import RequestQueue
+from blklab.block.tags import TagSet
+from blklab.core.errors import BlklabError, nearest
+
+if TYPE_CHECKING:
+    from blklab.block.features import Features
+    from blklab.core.host import Host
+
+MODULES = ("null",)
+
+Settings = dict[str, Any]
+
+
+class Parameter(NamedTuple):
+    """One parameter. `kind` is int, bool, float, str or bytes (a size as fio writes sizes); `least`, `most`: its limits."""
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+    least: float = 0
+    most: float = 1 << 62
+
+
+class DeviceModel(NamedTuple):
+    """A model. `make(settings, host, seed)` gives the driver, `tag_set(settings, nr_cpus)` its tags; `presets()` names its
+    presets with their settings."""
+
+    name: str
+    help: str
+    parameters: tuple[Parameter, ...]
+    make: Callable[[Settings, Host, int], Driver]
+    tag_set: Callable[[Settings, int], TagSet]
+    presets: Callable[[], Mapping[str, Settings]]
+
+
+class Shared:
+    """What devices of one machine share: tag sets and drivers by key."""
+
+    def __init__(self) -> None:
+        self.tag_sets: dict[str, TagSet] = {}
+
+
+def no_presets() -> Mapping[str, Settings]:
+    """For models without any."""
+    return {}
+
+
+def models() -> dict[str, DeviceModel]:
+    """All models by name."""
+    found = (importlib.import_module(f"blklab.device.{name}").MODEL for name in MODULES)
+    return {model.name: model for model in found}
+
+
+def find_model(name: str, where: str | None = None) -> DeviceModel:
+    """The model of that name. Raises BlklabError."""
+    known = models()
+    if name not in known:
+        raise BlklabError(
+            f"no device model {name!r}; there are {', '.join(known)}{nearest(name, known)}", where
+        )
+    return known[name]
+
+
+def _convert(parameter: Parameter, value: Any, where: str) -> Any:
+    kind = parameter.kind
+    try:
+        if kind == "bool":
+            text = str(value).strip().lower()
+            if text not in ("0", "1", "true", "false", "y", "n"):
+                raise ValueError
+            return text in ("1", "true", "y")
+        if kind == "str":
+            return str(value)
+        if kind == "float":
+            result: Any = float(value)
+        elif kind == "bytes" and isinstance(value, str):
+            result = _size(value)
+        elif isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
+            raise ValueError
+        else:
+            result = int(value)
+    except (ValueError, TypeError):
+        raise BlklabError(f"{parameter.name} is a {kind}, not {value!r}", where) from None
+    if not parameter.least <= result <= parameter.most:
+        raise BlklabError(
+            f"{parameter.name} = {value} is out of range, {parameter.least:g} to {parameter.most:g} is accepted", where
+        )
+    return result
+
+
+def _size(text: str) -> int:
+    # 4k, 1M, 1GiB, 2T: powers of 1024, as sizes of devices are written here; plain numbers are bytes
+    text = text.strip().lower().removesuffix("b").removesuffix("i")
+    shift = {"k": 10, "m": 20, "g": 30, "t": 40}.get(text[-1:], 0)
+    return int(float(text[: -1 if shift else None]) * (1 << shift))
+
+
+def settings_of(
+    model: DeviceModel,
+    preset: str | None,
+    given: Mapping[str, Any],
+    where: Callable[[str], str],
+) -> Settings:
+    """The checked value of every parameter: default, preset, what was given."""
+    known = {parameter.name: parameter for parameter in model.parameters}
+    settings: Settings = {parameter.name: parameter.default for parameter in model.parameters}
+    if preset is not None:
+        presets = model.presets()
+        if preset not in presets:
+            have = ", ".join(presets) or "none"
+            raise BlklabError(
+                f"model {model.name} has no preset {preset!r}; it has {have}{nearest(preset, presets)}", where("preset")
+            )
+        for name, value in presets[preset].items():
+            settings[name] = _convert(known[name], value, f"preset {preset}")
+    for name, value in given.items():
+        if name not in known:
+            raise BlklabError(
+                f"model {model.name} has no parameter {name!r}; it has {', '.join(known)}{nearest(name, known)}", where(name)
+            )
+        settings[name] = _convert(known[name], value, where(name))
+    return settings
+
+
+def make_queue(
+    name: str,
+    number: int,
+    model: DeviceModel,
+    settings: Settings,
+    host: Host,
+    features: Features,
+    seed: int,
+    shared: Shared,
+) -> RequestQueue:
+    """The queue of one device. Devices whose settings name the same `shared_tags` key use one tag set."""
+    driver = model.make(settings, host, seed)
+    key = f"{model.name}" if settings.get("shared_tags") else ""
+    tag_set = shared.tag_sets.get(key) if key else None
+    if tag_set is None:
+        tag_set = model.tag_set(settings, host.nr_cpus)
+        if key:
+            shared.tag_sets[key] = tag_set
+    return RequestQueue(name, number, host, driver, tag_set, features)

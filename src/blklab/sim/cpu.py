@@ -1,0 +1,342 @@
+"""CPUs in virtual time: who runs, in what order, and whose clock it is.
+
+What: `Cpu` runs sections of interrupts, workers and tasks one after another; `MachineHost` is the `Host` that the block
+layer charges and asks for workers and interrupts; `Task` is a thread.
+
+Theory of operation
+-------------------
+A section is a piece of work that is not interrupted: at most one bio's submission, one request's dispatch or one
+completion. While a section runs, the clock's `now_ns` is its CPU's own time, moved forward by `charge` and `lock`. After
+each section the CPU looks at the event queue: if something there is due earlier than its own time, it comes back later
+(`yield_due`), so no CPU runs ahead of another by more than a section.
+
+Order on one CPU: interrupts first (one entry is charged for all that wait); then the present task while it is in the
+kernel, which is not preempted there (PREEMPT_VOLUNTARY, the default of server kernels; `preempt_full` lets workers in
+between sections); then kblockd's workers, which run at high priority; then the present task, then the other runnable
+tasks in turn, a slice each.
+
+With all costs 0 a CPU's time does not move, nothing is ever due earlier, and every section runs at once.
+
+Deliberate differences: a task stays on its CPU; fair scheduling is round robin with one slice length, without sleeper
+credit; an idle CPU wakes at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from blklab.block.submit import Submitter
+from blklab.core.clock import Event
+from blklab.core.host import Host, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from blklab.sim.events import EventQueue
+
+if not cython.compiled:
+    from blklab.core.steps import STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
+    from blklab.sim.task_states import (
+        STEP_CONTINUE,
+        STEP_EXIT,
+        TASK_EXITED,
+        TASK_RUNNABLE,
+        TASK_RUNNING,
+        TASK_SLEEPING,
+    )
+
+SLICE_NS = 3_000_000  # sysctl_sched_min_granularity of a machine with several CPUs, 6.1
+KWORKER_PID = 1000  # pids of workers in traces: this + CPU
+
+
+class Ring:
+    """Objects first in, first out."""
+
+    def __init__(self) -> None:
+        self.room = 16
+        self.first = 0
+        self.count = 0
+        self.items: list[object] = [None] * 16
+
+    def push(self, item: object) -> None:
+        """Behind the last one."""
+        if self.count == self.room:
+            kept = [self.items[(self.first + k) & (self.room - 1)] for k in range(self.room)]
+            self.items = kept + [None] * self.room
+            self.first = 0
+            self.room *= 2
+        self.items[(self.first + self.count) & (self.room - 1)] = item
+        self.count += 1
+
+    def pop(self) -> object:
+        """The first one; there must be one."""
+        item = self.items[self.first]
+        self.items[self.first] = None
+        self.first = (self.first + 1) & (self.room - 1)
+        self.count -= 1
+        return item
+
+
+class Task(Submitter):
+    """A thread on one CPU. `step` does one section and says how it goes on."""
+
+    def __init__(self, host: MachineHost, cpu: int, pid: int) -> None:
+        Submitter.__init__(self)
+        self.host = host
+        self.cpu = cpu
+        self.pid = pid
+        self.state = TASK_SLEEPING
+        self.in_kernel = False
+        self.ran_since_ns = 0
+        self.usr_ns = 0
+        self.sys_ns = 0
+        self.switches = 0
+        self.preempted = 0
+
+    def step(self) -> int:
+        """One section: STEP_CONTINUE, STEP_SLEEP or STEP_EXIT."""
+        raise NotImplementedError
+
+    def wake(self) -> int:
+        """Make it runnable on its CPU."""
+        return self.host.wake(self)
+
+    def fire(self, now_ns: int) -> int:
+        """A timer the task set has come."""
+        return self.host.wake(self)
+
+
+class Cpu(Event):
+    """One CPU. Fires when it has something to run at its own time."""
+
+    def __init__(self, host: MachineHost, index: int) -> None:
+        self.host = host
+        self.index = index
+        self.busy_until_ns = 0
+        self.scheduled = False
+        self.running = False
+        self.in_irq = False
+        self.irqs = Ring()
+        self.works = Ring()
+        self.tasks = Ring()
+        self.current: Task | None = None
+        self.work: Work | None = None
+        self.busy_ns = 0
+        self.irq_ns = 0
+        self.worker_ns = 0
+
+    def kick(self) -> int:
+        """There is something to run: now if the CPU is idle and nobody else is in a section, else at its time."""
+        if self.running or self.scheduled:
+            return 0
+        clock = self.host.events
+        if self.host.in_section or self.busy_until_ns > clock.now_ns:
+            self.scheduled = True
+            at = clock.now_ns
+            return clock.at(at if at > self.busy_until_ns else self.busy_until_ns, self)
+        return self.loop()
+
+    def fire(self, now_ns: int) -> int:
+        """It is this CPU's turn."""
+        self.scheduled = False
+        return self.loop()
+
+    def loop(self) -> int:
+        """Run sections until there is nothing to run, or somebody else is due before this CPU's time."""
+        host = self.host
+        clock = host.events
+        host.in_section = True
+        host.cpu = self.index
+        self.running = True
+        start = clock.now_ns
+        host.turns += 1
+        while True:
+            if self.irqs.count:
+                self._interrupt()
+            else:
+                self.in_irq = False
+                task = self.current
+                if task is not None and task.in_kernel and not host.preempt_full:
+                    self._run_task(task)
+                elif self.work is not None or self.works.count:
+                    self._run_work()
+                elif task is not None:
+                    self._run_task(task)
+                elif self.tasks.count:
+                    self._switch_in()
+                else:
+                    break
+            if clock.head_ns < clock.now_ns:
+                if self.irqs.count or self.works.count or self.tasks.count or self.work or self.current:
+                    self.scheduled = True
+                    clock.at(clock.now_ns, self)
+                break
+        self.running = False
+        host.in_section = False
+        self.busy_until_ns = clock.now_ns
+        self.busy_ns += clock.now_ns - start
+        return 0
+
+    def _interrupt(self) -> int:
+        host = self.host
+        clock = host.events
+        start = clock.now_ns
+        if not self.in_irq:
+            self.in_irq = True
+            host.charge(STEP_IRQ)
+        event: Event = self.irqs.pop()  # type: ignore[assignment]
+        event.fire(clock.now_ns)
+        self.irq_ns += clock.now_ns - start
+        return 0
+
+    def _run_work(self) -> int:
+        host = self.host
+        start = host.events.now_ns
+        if self.work is None:
+            work: Work = self.works.pop()  # type: ignore[assignment]
+            if not work.pending or work.due_ns >= 0 or work.cpu != self.index:
+                return 0  # re-timed or moved while it waited
+            work.pending = False
+            self.work = work
+            host.charge(STEP_SWITCH)
+        host.task_id = KWORKER_PID + self.index
+        if self.work.step() == 0:
+            self.work = None
+        self.worker_ns += host.events.now_ns - start
+        return 0
+
+    def _switch_in(self) -> int:
+        host = self.host
+        task: Task = self.tasks.pop()  # type: ignore[assignment]
+        self.current = task
+        task.state = TASK_RUNNING
+        task.ran_since_ns = host.events.now_ns
+        host.charge(STEP_SWITCH)
+        return 0
+
+    def _run_task(self, task: Task) -> int:
+        host = self.host
+        clock = host.events
+        host.task_id = task.pid
+        result = task.step()
+        if result == STEP_CONTINUE:
+            if not task.in_kernel and self.tasks.count and clock.now_ns - task.ran_since_ns > SLICE_NS:
+                task.preempted += 1
+                task.state = TASK_RUNNABLE
+                self.current = None
+                self.tasks.push(task)
+            return 0
+        self.current = None
+        if result == STEP_EXIT:
+            task.state = TASK_EXITED
+            host.exited(task)
+        elif task.state == TASK_RUNNING:
+            task.state = TASK_SLEEPING
+            task.switches += 1
+        else:
+            # Woken before it had gone to sleep
+            task.switches += 1
+            self.tasks.push(task)
+        return 0
+
+
+class MachineHost(Host):
+    """The CPUs of a machine. `llc_cpus`: how many neighbouring CPUs share a last-level cache."""
+
+    def __init__(
+        self, events: EventQueue, nr_cpus: int, llc_cpus: int = 0, preempt_full: bool = False
+    ) -> None:
+        Host.__init__(self, events, nr_cpus)
+        self.events = events
+        self.in_section = False
+        self.preempt_full = preempt_full
+        self.llc_cpus = llc_cpus or nr_cpus
+        self.cpus = [Cpu(self, i) for i in range(nr_cpus)]
+        self.live_tasks = 0
+        self.turns = 0
+        self.when_exited: Callable[[Task], object] | None = None
+
+    def yield_due(self) -> bool:
+        """Whether somebody else is due before the running CPU's present time, or an interrupt waits for it."""
+        if self.events.head_ns < self.events.now_ns:
+            return True
+        cpu: Cpu = self.cpus[self.cpu]
+        return cpu.irqs.count > 0
+
+    def interrupt(self, cpu: int, event: Event, remote: bool) -> int:
+        """Interrupt a CPU: `event.fire` runs there before anything else."""
+        target: Cpu = self.cpus[cpu]
+        target.irqs.push(event)
+        return target.kick()
+
+    def queue_work(self, work: Work, cpu: int, delay_ns: int) -> int:
+        """kblockd_mod_delayed_work_on: queued once; a waiting one is moved to the new time."""
+        if delay_ns > 0:
+            work.pending = True
+            work.cpu = self.cpu if cpu < 0 else cpu
+            work.due_ns = self.events.now_ns + delay_ns
+            return self.events.at(work.due_ns, WorkTimer(self, work, work.due_ns))
+        if work.pending and work.due_ns < 0:
+            return 0
+        work.pending = True
+        work.due_ns = -1
+        work.cpu = self.cpu if cpu < 0 else cpu
+        self.charge(STEP_WAKE_WORKER)
+        target: Cpu = self.cpus[work.cpu]
+        target.works.push(work)
+        return target.kick()
+
+    def share_cache(self, cpu: int, other: int) -> bool:
+        """Whether both are of the same group of `llc_cpus`."""
+        return cpu // self.llc_cpus == other // self.llc_cpus
+
+    # -- tasks -------------------------------------------------------------------
+
+    def start(self, task: Task, at_ns: int) -> int:
+        """A new task becomes runnable at a time."""
+        self.live_tasks += 1
+        return self.events.at(at_ns, task)
+
+    def wake(self, task: Task) -> int:
+        """Make a sleeping task runnable."""
+        if task.state == TASK_RUNNING:
+            # It has not gone to sleep yet: its section ends with STEP_SLEEP and finds this
+            task.state = TASK_RUNNABLE
+            return 0
+        if task.state != TASK_SLEEPING:
+            return 0
+        task.state = TASK_RUNNABLE
+        cpu: Cpu = self.cpus[task.cpu]
+        self.charge(STEP_WAKE_TASK)
+        cpu.tasks.push(task)
+        return cpu.kick()
+
+    def exited(self, task: Task) -> int:
+        """A task has ended: tell who wants to know, and stop with the last one."""
+        self.live_tasks -= 1
+        if self.when_exited is not None:
+            self.when_exited(task)
+        if self.live_tasks == 0:
+            self.events.stop()
+        return 0
+
+
+class WorkTimer(Event):
+    """The timer of a delayed work item; does nothing if the item was re-timed meanwhile."""
+
+    def __init__(self, host: MachineHost, work: Work, due_ns: int) -> None:
+        self.host = host
+        self.work = work
+        self.due_ns = due_ns
+
+    def fire(self, now_ns: int) -> int:
+        """Its time has come."""
+        work = self.work
+        if not work.pending or work.due_ns != self.due_ns:
+            return 0
+        work.due_ns = -1
+        cpu: Cpu = self.host.cpus[work.cpu]
+        cpu.works.push(work)
+        return cpu.kick()

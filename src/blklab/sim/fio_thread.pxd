@@ -1,0 +1,88 @@
+cimport cython
+from libc.stdint cimport int64_t
+from blklab.core.bits cimport NEVER_NS
+from blklab.core.steps cimport (STEP_BIO_ALLOC, STEP_BIO_PAGE, STEP_GETEVENTS, STEP_REAP, STEP_SUBMIT_IO, STEP_SYSCALL,
+                                STEP_USER_IO)
+from blklab.block.bio cimport Bio
+from blklab.block.consts cimport DONE, F_IDLE, F_SYNC, OP_DISCARD, OP_READ, OP_WRITE, WAIT
+from blklab.block.queue cimport RequestQueue
+from blklab.metrics.stats cimport JobStats
+from blklab.sim.cpu cimport MachineHost, Task
+from blklab.sim.events cimport EventQueue
+from blklab.sim.fio_phases cimport (AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC,
+                                    PH_BATCH_PLUG, PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP,
+                                    PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, PH_TAKE)
+from blklab.sim.task_states cimport STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
+from blklab.workload.iostream cimport IoStream
+
+cdef class IoUnit:
+    cdef IoUnit next, link
+    cdef readonly int ddir, file_index, error
+    cdef int bios_left
+    cdef readonly int64_t offset_bytes, length_bytes, start_ns, issue_ns
+
+@cython.final
+cdef class IoList:
+    cdef IoUnit head, tail
+    cdef readonly Py_ssize_t count
+
+    cpdef void append(self, IoUnit unit) noexcept
+    @cython.locals(unit=IoUnit)
+    cpdef IoUnit popleft(self)
+
+cdef class FioThread(Task):
+    cdef readonly IoStream stream
+    cdef readonly JobStats stats
+    cdef readonly list queues, starts_sectors
+    cdef readonly int engine, iodepth, batch_size, complete_min, complete_max, iodepth_low
+    cdef public bint disable_slat, disable_clat, disable_lat, ramping, stopping, begun
+    cdef public int ioprio, plug_threshold, error
+    cdef public int64_t run_bytes, end_ns, runtime_ns, ramp_ns, ramp_end_ns, epoch_ns, began_ns
+    cdef readonly int64_t ended_ns, ios_issued, ios_done, bytes_done
+    cdef public object pace, blkg
+    cdef int phase, after
+    cdef IoList free, queued, done
+    cdef IoUnit call_head, call_tail, unit
+    cdef int call_count, io_u_queued, wait_min
+    cdef readonly int cur_depth
+    cdef bint full, waiting, own_plug, draining, ending, held
+    cdef int64_t pass_number, pause_ns, pause_until_ns
+
+    cpdef configure(self, int engine, int iodepth, int batch, int low, int complete_min, int complete_max)
+    @cython.locals(clock=EventQueue, start=int64_t, was_kernel=bint, phase=int, result=int)
+    cpdef int step(self) except -1
+    @cython.locals(host=MachineHost, now=int64_t, stream=IoStream, early_ns=int64_t)
+    cdef int _get(self) except -1
+    cdef int _begin(self, int64_t now_ns) except -1
+    @cython.locals(host=MachineHost, clock=EventQueue, stream=IoStream, unit=IoUnit)
+    cdef int _queue(self) except -1
+    cdef int _commit(self) except -1
+    @cython.locals(pause_ns=int64_t)
+    cdef int _after_queue(self) except -1
+    @cython.locals(unit=IoUnit, host=MachineHost)
+    cdef int _enter_submit(self, int after) except -1
+    @cython.locals(host=MachineHost, unit=IoUnit, queue=RequestQueue, sector=int64_t, left=int64_t, position=int64_t,
+                   nr_bios=int64_t, size=int64_t, op=int, bio=Bio)
+    cdef int _submit_next(self) except -1
+    cdef int _add_to_call(self, IoUnit unit) except -1
+    @cython.locals(result=int)
+    cdef int _submitting(self) except -1
+    @cython.locals(now=int64_t, stats=JobStats, unit=IoUnit)
+    cdef int _leave_submit(self) except -1
+    cdef int _submitted_all(self) except -1
+    @cython.locals(unit=IoUnit)
+    cpdef int bio_done(self, Bio bio) except -1
+    @cython.locals(unit=IoUnit, stats=JobStats, now=int64_t)
+    cdef int _sync_wait(self) except -1
+    cdef int _reap(self) except -1
+    cdef int _fetch(self) except -1
+    cdef int _reap_wait(self) except -1
+    @cython.locals(now=int64_t, most=int, count=int)
+    cdef int _fetched(self) except -1
+    cdef int _account(self, IoUnit unit, int64_t now_ns) except -1
+    cdef int _drain(self, bint held, int64_t pause_ns) except -1
+    cdef int _drain_more(self) except -1
+    cdef int _drained(self) except -1
+    cdef int _pause(self) except -1
+    cdef int _go_on(self) except -1
+    cdef int _end(self) except -1

@@ -1,0 +1,101 @@
+"""`--set PATH=VALUE`: one setting on top of a machine.
+
+The forms of PATH (`SETTING_FORMS` is the table that help and errors show):
+
+    queue/nr_requests            an attribute, on every device
+    nvme0n1/queue/nr_requests    an attribute, on one device (nvme0n1:queue/nr_requests means the same)
+    device/completion_nsec       a parameter of the device model, on every device; also nullb0/device/...
+    device/model, device/preset  which model and preset
+    cpu/count                    a key of [cpu]
+    feature/kyber_ctx_queue      a feature of the kernel
+    kernel                       the kernel version
+"""
+
+from __future__ import annotations
+
+from blklab.core.errors import BlklabError, nearest
+from blklab.sim.machine import DEVICE_ATTRIBUTES, MachineBuilder
+
+# form, example, what it sets
+SETTING_FORMS: list[tuple[str, str, str]] = [
+    ("queue/ATTRIBUTE", "queue/nr_requests=64", "an attribute of every device"),
+    ("DEVICE/queue/ATTRIBUTE", "nvme0n1/queue/scheduler=kyber", "an attribute of one device"),
+    (
+        "device/PARAMETER",
+        "device/completion_nsec=10000",
+        "a parameter of the device model (device/model: another model)",
+    ),
+    ("DEVICE/device/PARAMETER", "nullb0/device/irqmode=1", "the same of one device"),
+    ("cpu/KEY", "cpu/count=4", "count, costs, preempt, hz"),
+    ("feature/NAME", "feature/plug_lifo=0", "a feature of the kernel: `blklab list features`"),
+    ("kernel", "kernel=5.10", "the kernel version"),
+]
+
+MAX_VALUE_LENGTH = 4096  # a page: what a sysfs file takes
+
+
+def split_setting(setting: str) -> tuple[list[str], str, str]:
+    """Splits "a/b=c" to (["a", "b"], "c", where). Raises BlklabError if it has no "=" or an empty part."""
+    path, equals, value = setting.partition("=")
+    path = path.strip()
+    where = f"--set {path}" if path else "--set"
+    if not equals:
+        raise BlklabError(f"{setting!r} is not PATH=VALUE, as in queue/scheduler=kyber", "--set")
+    head, colon, rest = path.partition(":")
+    parts = [head, *rest.split("/")] if colon and "/" not in head else path.split("/")
+    if not all(parts):
+        raise BlklabError(
+            f"{path!r} is not a path; examples: {', '.join(form[1] for form in SETTING_FORMS)}", where
+        )
+    if len(value) > MAX_VALUE_LENGTH or "\0" in value:
+        raise BlklabError(f"the value is not one line of at most {MAX_VALUE_LENGTH} characters", where)
+    return parts, value.strip(), where
+
+
+def apply_setting(builder: MachineBuilder, setting: str) -> None:
+    """Applies one "PATH=VALUE". Raises BlklabError for a path that means nothing here."""
+    parts, value, where = split_setting(setting)
+    first = parts[0]
+    if parts == ["kernel"]:
+        builder.set_kernel(value, where)
+    elif first == "feature" and len(parts) == 2:
+        builder.set_feature(parts[1], value, where)
+    elif first == "cpu" and len(parts) == 2:
+        builder.set_cpu(parts[1], value, where)
+    elif first == "cgroup":
+        raise BlklabError("cgroups are not built yet", where)
+    elif first in ("queue", "device") and len(parts) > 1:
+        for name in builder.devices:
+            _set_on_device(builder, name, parts, value, where)
+    elif first in builder.devices and len(parts) > 2 and parts[1] in ("queue", "device"):
+        _set_on_device(builder, first, parts[1:], value, where)
+    elif len(parts) > 2 and parts[1] in ("queue", "device"):
+        names = list(builder.devices)
+        raise BlklabError(
+            f"no device {first!r}{nearest(first, names)}; the machine has {', '.join(names)}", where
+        )
+    else:
+        known = [
+            word
+            for word in ("queue", "device", "cpu", "feature", "kernel", *builder.devices)
+            if word != first
+        ]
+        forms = ", ".join(form for form, _, _ in SETTING_FORMS)
+        raise BlklabError(
+            f"cannot set {'/'.join(parts)!r}{nearest(first, known)}; accepted are {forms}", where
+        )
+
+
+def _set_on_device(builder: MachineBuilder, name: str, path: list[str], value: str, where: str) -> None:
+    device = builder.device(name, where)
+    whole = "/".join(path)
+    if path[0] == "queue" or whole in DEVICE_ATTRIBUTES:
+        device.write(whole, value, where)
+    elif path == ["device", "model"]:
+        device.set_model(value, where)
+    elif path == ["device", "preset"]:
+        device.set_preset(value, where)
+    elif len(path) == 2:
+        device.set_parameter(path[1], value, where)
+    else:
+        raise BlklabError(f"{whole!r} is neither an attribute nor a parameter of a device model", where)

@@ -1,0 +1,8 @@
+cdef enum:
+    TASK_SLEEPING = 0
+    TASK_RUNNABLE = 1
+    TASK_RUNNING = 2
+    TASK_EXITED = 3
+    STEP_CONTINUE = 0
+    STEP_SLEEP = 1
+    STEP_EXIT = 2

@@ -1,0 +1,10 @@
+"""States of a task and results of its sections (cpu.py); compiled modules take task_states.pxd."""
+
+TASK_SLEEPING = 0
+TASK_RUNNABLE = 1
+TASK_RUNNING = 2
+TASK_EXITED = 3
+
+STEP_CONTINUE = 0
+STEP_SLEEP = 1
+STEP_EXIT = 2
