@@ -24,7 +24,7 @@ def run(form: Path, arguments: list[str]) -> bytes:
     """Standard output of `blklab run` with the package found in `form`; the run must succeed."""
     command = [sys.executable, "-m", "blklab.cli.main", "run", *arguments]
     variables = {**os.environ, "PYTHONPATH": str(form)}
-    result = subprocess.run(command, check=False, capture_output=True, env=variables, timeout=600)
+    result = subprocess.run(command, check=False, capture_output=True, env=variables, timeout=120)
     assert result.returncode == 0, result.stderr.decode()
     return result.stdout
 

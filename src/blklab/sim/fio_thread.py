@@ -179,7 +179,6 @@ class FioThread(Task):
         self.cur_depth = 0
         self.full = False
         self.wait_min = 0
-        self.fetched = 0
         self.waiting = False
         self.own_plug = False
         self.unit: IoUnit | None = None
