@@ -89,4 +89,5 @@ def run(name: str, ios: int) -> tuple[int, float]:
     start = time.perf_counter()
     result = simulate(job_file, machine=machine, seed=1)
     seconds = time.perf_counter() - start
-    return sum(sum(job.stats.total_ios) for job in result.jobs), seconds
+    done = sum(job.stats.read.ios + job.stats.write.ios for job in result.jobs)
+    return done, seconds

@@ -1,38 +1,57 @@
-"""Asks fio 3.33 which I/Os a command line makes, and blklab too.
+"""Asks fio 3.33 which I/Os its jobs make, and blklab too.
 
-`fio_ios` runs fio with --write_iolog and reads the log back: one list of (direction, file, offset, length) for each
-clone, in the order of the log. Null engine: nothing is read or written. With a file: a sparse one of a given size,
-which stands for a device.
+Many jobs are asked about in one run of fio: a job file with a section for each, which both programs read, each
+section with a log of its own (write_iolog). So the seeds of all jobs but the first come from their number.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
-from blklab.workload.cmdline import parse_command_line
 from blklab.workload.filesetup import start_offset
 from blklab.workload.iostream import make_stream
+from blklab.workload.jobfile import parse_job_file
 from blklab.workload.jobspec import Clone, expand
 
-Io = tuple[str, int, int, int]
+Io = tuple[str, int, int, int]  # direction, which of the job's files, offset, length
 DIRECTIONS = ("read", "write", "trim")
 
 
-def fio_ios(fio: Path, options: str, folder: Path) -> list[list[Io]]:
-    """The I/Os of each clone as fio makes them; files are numbered in the order in which the clone names them.
+@dataclass(frozen=True)
+class Answer:
+    """What fio did for one section: a list of I/Os for each clone; and the clones as blklab sees them."""
+
+    clones: list[Clone]
+    ios: list[list[Io]]
+
+
+def ask_fio(fio: Path, folder: Path, sections: dict[str, str], common: str = "") -> dict[str, Answer]:
+    """Run all sections (name: options separated by blanks) in one fio; `common` are options of each."""
+    job_file = folder / "job.fio"
+    text = []
+    for name, options in sections.items():
+        text += [f"[{name}]", *common.split(), *options.split(), f"write_iolog={folder / name}.log"]
+    job_file.write_text("\n".join(text) + "\n")
+    command = [str(fio), str(job_file), f"--output={folder / 'out'}"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
+    clones = expand(parse_job_file(job_file).jobs)
+    answers = {}
+    for name in sections:
+        log = folder / f"{name}.log"
+        assert log.exists(), f"{name}: fio wrote no log: {run.stderr} {(folder / 'out').read_text()}"
+        answers[name] = Answer([c for c in clones if c.spec.name == name], read_log(log.read_text()))
+    return answers
+
+
+def read_log(text: str) -> list[list[Io]]:
+    """The I/Os of each clone, in the order of fio's threads.
 
     Clones write to one log when they end. Without filename their files carry fio's number of the clone, which puts
     them in order; the log of such a clone must fit fio's buffer (8 KiB, 300 I/Os) or it is torn.
     """
-    log = folder / "iolog"
-    command = [str(fio), *shlex.split(options), f"--write_iolog={log}", f"--output={folder / 'out'}"]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
-    text = log.read_text()
-    log.unlink()
-    assert "iolog" in text, run.stderr + (folder / "out").read_text()
     clones: list[tuple[int, list[Io]]] = []
     files: dict[str, int] = {}
     for line in text.splitlines():
@@ -50,13 +69,6 @@ def fio_ios(fio: Path, options: str, folder: Path) -> list[list[Io]]:
     # fio numbers clones 0, n-1, ..., 1 in the order of its threads
     ordered = sorted(clones, key=lambda clone: (clone[0] > 0, -clone[0]))
     return [ios for _, ios in ordered]
-
-
-def clones_of(options: str) -> list[Clone]:
-    """All clones of a command line, in fio's order."""
-    jobs, rest = parse_command_line(shlex.split(options))
-    assert jobs is not None and not rest, rest
-    return expand(jobs.jobs)
 
 
 def null_sizes(clone: Clone) -> list[int]:
@@ -89,3 +101,17 @@ def difference(wanted: list[Io], found: list[Io]) -> str:
     if len(wanted) != len(found):
         return f"fio makes {len(wanted)} I/Os, blklab {len(found)}"
     return ""
+
+
+def compare(answer: Answer, sizes: list[int] | None = None, endless: bool = False) -> int:
+    """Assert that blklab makes the I/Os of the answer, and no more unless `endless`. Returns how many.
+
+    `sizes` are those of the devices; None: what the null engine takes them to be.
+    """
+    assert len(answer.clones) == len(answer.ios)
+    for clone, wanted in zip(answer.clones, answer.ios, strict=True):
+        most = len(wanted) if endless else len(wanted) + 100
+        found = blklab_ios(clone, sizes or null_sizes(clone), most)
+        found_difference = difference(wanted, found)
+        assert not found_difference, f"clone {clone.clone}: {found_difference}"
+    return sum(len(ios) for ios in answer.ios)

@@ -121,51 +121,92 @@ def _set_discard_max(queue: RequestQueue, text: str) -> None:
 QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("queue/scheduler", "the scheduler; the active one in brackets", _scheduler, _set_scheduler),
     Attribute(
-        "queue/nr_requests", "requests a hardware queue may have", lambda q: q.nr_requests,
+        "queue/nr_requests",
+        "requests a hardware queue may have",
+        lambda q: q.nr_requests,
         lambda q, text: set_nr_requests(q, number(text)),
     ),
-    Attribute("queue/nomerges", "0: merge, 1: only the last request hint, 2: never", lambda q: q.nomerges, _set_nomerges),
     Attribute(
-        "queue/rq_affinity", "0: complete where the interrupt arrives, 1: in the submitter's cache domain, 2: on its CPU",
-        lambda q: q.rq_affinity, _set_rq_affinity,
+        "queue/nomerges",
+        "0: merge, 1: only the last request hint, 2: never",
+        lambda q: q.nomerges,
+        _set_nomerges,
     ),
     Attribute(
-        "queue/max_sectors_kb", "largest request, KiB", lambda q: q.limits.max_sectors >> 1, _set_max_sectors_kb
+        "queue/rq_affinity",
+        "0: complete where the interrupt arrives, 1: in the submitter's cache domain, 2: on its CPU",
+        lambda q: q.rq_affinity,
+        _set_rq_affinity,
     ),
-    Attribute("queue/max_hw_sectors_kb", "the driver's own limit, KiB", lambda q: q.limits.max_hw_sectors >> 1),
+    Attribute(
+        "queue/max_sectors_kb",
+        "largest request, KiB",
+        lambda q: q.limits.max_sectors >> 1,
+        _set_max_sectors_kb,
+    ),
+    Attribute(
+        "queue/max_hw_sectors_kb", "the driver's own limit, KiB", lambda q: q.limits.max_hw_sectors >> 1
+    ),
     Attribute("queue/max_segments", "memory segments of a request", lambda q: q.limits.max_segments),
     Attribute("queue/max_segment_size", "bytes of a segment", lambda q: q.limits.max_segment_bytes),
     Attribute("queue/logical_block_size", "bytes", lambda q: q.limits.logical_block_bytes),
-    Attribute("queue/hw_sector_size", "logical_block_size under its old name", lambda q: q.limits.logical_block_bytes),
+    Attribute(
+        "queue/hw_sector_size",
+        "logical_block_size under its old name",
+        lambda q: q.limits.logical_block_bytes,
+    ),
     Attribute("queue/physical_block_size", "bytes", lambda q: q.limits.physical_block_bytes),
     Attribute("queue/minimum_io_size", "bytes", lambda q: q.limits.io_min_bytes),
     Attribute("queue/optimal_io_size", "bytes", lambda q: q.limits.io_opt_bytes),
-    Attribute("queue/chunk_sectors", "requests do not cross multiples of it", lambda q: q.limits.chunk_sectors),
-    Attribute("queue/virt_boundary_mask", "memory gaps allowed only here", lambda q: q.limits.virt_boundary_mask),
     Attribute(
-        "queue/discard_max_bytes", "largest discard", lambda q: q.limits.max_discard_sectors << 9, _set_discard_max
+        "queue/chunk_sectors", "requests do not cross multiples of it", lambda q: q.limits.chunk_sectors
     ),
     Attribute(
-        "queue/discard_max_hw_bytes", "the driver's own limit of a discard", lambda q: q.limits.max_hw_discard_sectors << 9
+        "queue/virt_boundary_mask", "memory gaps allowed only here", lambda q: q.limits.virt_boundary_mask
+    ),
+    Attribute(
+        "queue/discard_max_bytes",
+        "largest discard",
+        lambda q: q.limits.max_discard_sectors << 9,
+        _set_discard_max,
+    ),
+    Attribute(
+        "queue/discard_max_hw_bytes",
+        "the driver's own limit of a discard",
+        lambda q: q.limits.max_hw_discard_sectors << 9,
     ),
     Attribute("queue/discard_granularity", "bytes", lambda q: q.limits.discard_granularity_bytes),
     Attribute("queue/max_discard_segments", "ranges of a discard", lambda q: q.limits.max_discard_segments),
     Attribute(
-        "queue/write_zeroes_max_bytes", "largest write zeroes", lambda q: q.limits.max_write_zeroes_sectors << 9
+        "queue/write_zeroes_max_bytes",
+        "largest write zeroes",
+        lambda q: q.limits.max_write_zeroes_sectors << 9,
     ),
     Attribute(
-        "queue/io_timeout", "milliseconds until a request counts as late", lambda q: q.io_timeout_ns // 1_000_000,
+        "queue/io_timeout",
+        "milliseconds until a request counts as late",
+        lambda q: q.io_timeout_ns // 1_000_000,
         _set_io_timeout,
     ),
-    Attribute("queue/iostats", "whether the counters of stat are kept", lambda q: int(q.iostats), _set_iostats),
-    Attribute("queue/rotational", "whether it is a disk that turns", lambda q: int(q.rotational), _set_rotational),
     Attribute(
-        "queue/write_cache", "write back or write through",
-        lambda q: "write back" if q.write_cache else "write through", _set_write_cache,
+        "queue/iostats", "whether the counters of stat are kept", lambda q: int(q.iostats), _set_iostats
+    ),
+    Attribute(
+        "queue/rotational", "whether it is a disk that turns", lambda q: int(q.rotational), _set_rotational
+    ),
+    Attribute(
+        "queue/write_cache",
+        "write back or write through",
+        lambda q: "write back" if q.write_cache else "write through",
+        _set_write_cache,
     ),
     Attribute("queue/fua", "whether the driver takes FUA", lambda q: int(q.fua)),
     Attribute("stat", "ios, merges, sectors, ms of reads and writes, and so on", lambda q: _stat(q)),
-    Attribute("inflight", "reads and writes in flight", lambda q: f"{q.stat.in_flight_read} {q.stat.in_flight_write}"),
+    Attribute(
+        "inflight",
+        "reads and writes in flight",
+        lambda q: f"{q.stat.in_flight_read} {q.stat.in_flight_write}",
+    ),
     Attribute("size", "sectors", lambda q: q.size_sectors),
 )
 
@@ -178,7 +219,9 @@ HCTX_ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("nr_tags", "driver tags", lambda h: h.tags.nr_tags),
     Attribute("nr_reserved_tags", "of these, reserved", lambda h: h.tags.nr_reserved),
     Attribute("tags_busy", "driver tags in use", lambda h: h.tags.nr_in_use),
-    Attribute("sched_tags_busy", "scheduler tags in use", lambda h: h.sched_tags.nr_in_use if h.sched_tags else 0),
+    Attribute(
+        "sched_tags_busy", "scheduler tags in use", lambda h: h.sched_tags.nr_in_use if h.sched_tags else 0
+    ),
     Attribute("tags_active_queues", "queues that share the driver tags now", lambda h: h.tags.active_queues),
     Attribute("dispatch", "requests on the dispatch list", lambda h: h.dispatch_list.count),
     Attribute("cpu_list", "CPUs that submit here", lambda h: ", ".join(map(str, h.cpus))),
@@ -226,7 +269,9 @@ def _find(queue: RequestQueue, path: str) -> tuple[Attribute, Any]:
             f"{queue.name}: {path}",
             "ENOENT",
         )
-    raise AttributeRefused(f"no such attribute{nearest(path, paths)} (ENOENT)", f"{queue.name}: {path}", "ENOENT")
+    raise AttributeRefused(
+        f"no such attribute{nearest(path, paths)} (ENOENT)", f"{queue.name}: {path}", "ENOENT"
+    )
 
 
 def attribute_paths(queue: RequestQueue) -> list[str]:

@@ -79,6 +79,25 @@ RQF_NOMERGE = 512
 RQF_REMOTE = 1024  # its completion has been sent to the CPU that submitted it
 RQF_LOST = 2048  # the device will never answer: only the timeout ends it
 
+# Hooks of a scheduler that are called only where a subclass has them: elevator.HOOKS names them
+HOOK_LIMIT_DEPTH = 1
+HOOK_BIO_MERGE = 2
+HOOK_ALLOW_MERGE = 4
+HOOK_PREPARE = 8
+HOOK_FINISH = 16
+HOOK_COMPLETED = 32
+HOOK_REQUEUE = 64
+
+BUSY_WEIGHT = 8  # BLK_MQ_DISPATCH_BUSY_EWMA_WEIGHT
+BUSY_FACTOR = 16  # 1 << BLK_MQ_DISPATCH_BUSY_EWMA_FACTOR
+WORK_BATCH = 8  # BLK_MQ_CPU_WORK_BATCH
+NR_WAIT_QUEUES = 8  # SBQ_WAIT_QUEUES
+MAX_WAKE_BATCH = 8  # SBQ_WAKE_BATCH
+RESOURCE_DELAY_NS = 3000000  # BLK_MQ_RESOURCE_DELAY
+BUDGET_DELAY_NS = 3000000  # BLK_MQ_BUDGET_DELAY
+ROUND_NS = 1000000000  # a scheduler's round ends after HZ jiffies and goes on in a worker
+MAX_BIO_BYTES = 1048576  # BIO_MAX_VECS pages of 4 KiB
+
 # What merging a bio found
 MERGE_NONE = 0
 MERGE_OK = 1

@@ -3,7 +3,8 @@ from libc.stdint cimport int64_t
 from blklab.core.host cimport Host, Work
 from blklab.core.steps cimport (STEP_DISPATCH_ONE, STEP_LOCK_CTX, STEP_LOCK_HCTX, STEP_QUEUE_RQ, STEP_RUN_QUEUE,
                                 STEP_SCHED_DISPATCH)
-from blklab.block.consts cimport DONE, RQ_DISPATCH, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, YIELD
+from blklab.block.consts cimport (BUDGET_DELAY_NS, DONE, RESOURCE_DELAY_NS, ROUND_NS, RQ_DISPATCH,
+                                  STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, YIELD)
 from blklab.block.dispatch_phases cimport (AFTER_CTX, AFTER_FLUSH, AFTER_RESIDUAL, AFTER_SCHED, PHASE_CTX, PHASE_LIST,
                                            PHASE_SCHED, PHASE_TRY, PREP_NO_BUDGET, PREP_NO_TAG, PREP_OK, RESULT_AGAIN,
                                            RESULT_NOTHING, RESULT_SOME)

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 if not cython.compiled:
     from blklab.block.consts import (
+        BUDGET_DELAY_NS,
         DONE,
+        RESOURCE_DELAY_NS,
+        ROUND_NS,
         RQ_DISPATCH,
         STS_DEV_RESOURCE,
         STS_OK,
@@ -68,10 +71,6 @@ if not cython.compiled:
         RESULT_NOTHING,
         RESULT_SOME,
     )
-
-RESOURCE_DELAY_NS = 3_000_000  # BLK_MQ_RESOURCE_DELAY
-BUDGET_DELAY_NS = 3_000_000  # BLK_MQ_BUDGET_DELAY
-ROUND_NS = 1_000_000_000  # a scheduler's round ends after HZ jiffies and goes on in a worker
 
 
 class HctxRun:

@@ -175,12 +175,16 @@ def _load_file(spec: str) -> Callable[[RequestQueue], Elevator]:
     try:
         module_spec.loader.exec_module(module)
     except Exception as error:
-        raise BlklabError(f"cannot be loaded: {type(error).__name__}: {error}", where=f"scheduler {spec}") from error
+        raise BlklabError(
+            f"cannot be loaded: {type(error).__name__}: {error}", where=f"scheduler {spec}"
+        ) from error
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Elevator)):
         classes = [n for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, Elevator)]
         names = ", ".join(n for n in classes if n != "Elevator") or "none"
-        raise BlklabError(f"no Elevator class {class_name!r} there; it has: {names}", where=f"scheduler {spec}")
+        raise BlklabError(
+            f"no Elevator class {class_name!r} there; it has: {names}", where=f"scheduler {spec}"
+        )
     return found
 
 

@@ -4,6 +4,7 @@ cdef class Features:
     cdef public int plug_max_several_queues
     cdef public int plug_flush_bytes
     cdef public int plug_lifo
+    cdef public int plug_issue_direct
     cdef public int plug_sorted
     cdef public int plug_unplug_traced_without_elevator
     cdef public int plug_limited_multiqueue

@@ -67,6 +67,9 @@ FEATURES: list[Feature] = [
     ),
     Feature("plug_lifo", "bool", 1, True, "without a scheduler a plug is issued last request first"),
     Feature(
+        "plug_issue_direct", "bool", 1, True, "without a scheduler a plug is issued directly, even to a busy driver"
+    ),
+    Feature(
         "plug_sorted",
         "int",
         0,
@@ -237,6 +240,7 @@ class Features:
     plug_max_several_queues: int
     plug_flush_bytes: int
     plug_lifo: int
+    plug_issue_direct: int
     plug_sorted: int
     plug_unplug_traced_without_elevator: int
     plug_limited_multiqueue: int

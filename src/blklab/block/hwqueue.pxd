@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from blklab.core.bits cimport bit64, ffs64, not64
 from blklab.core.host cimport Lock
-from blklab.block.consts cimport RQF_MQ_INFLIGHT
+from blklab.block.consts cimport BUSY_FACTOR, BUSY_WEIGHT, RQF_MQ_INFLIGHT, WORK_BATCH
 from blklab.block.dispatch cimport RunWork
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request, RequestList

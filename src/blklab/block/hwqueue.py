@@ -30,13 +30,9 @@ if TYPE_CHECKING:
     from blklab.block.tags import Tags
 
 if not cython.compiled:
-    from blklab.block.consts import RQF_MQ_INFLIGHT
+    from blklab.block.consts import BUSY_FACTOR, BUSY_WEIGHT, RQF_MQ_INFLIGHT, WORK_BATCH
     from blklab.block.tags import may_queue
     from blklab.core.bits import bit64, ffs64, not64
-
-BUSY_WEIGHT = 8  # BLK_MQ_DISPATCH_BUSY_EWMA_WEIGHT
-BUSY_FACTOR = 16  # 1 << BLK_MQ_DISPATCH_BUSY_EWMA_FACTOR
-WORK_BATCH = 8  # BLK_MQ_CPU_WORK_BATCH
 
 
 class DispatchWait(Waiter):

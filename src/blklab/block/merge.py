@@ -147,7 +147,10 @@ class Merger:
         """One more range in a discard of several ranges. Traces nothing, as the kernel."""
         queue = self.queue
         limits = queue.limits
-        if rq.nr_segments >= limits.max_discard_segments or rq.nr_sectors + bio.nr_sectors > limits.max_discard_sectors:
+        if (
+            rq.nr_segments >= limits.max_discard_segments
+            or rq.nr_sectors + bio.nr_sectors > limits.max_discard_sectors
+        ):
             self._no_merge(rq)
             return MERGE_FAILED
         if queue.qos is not None:
@@ -237,7 +240,9 @@ class Merger:
             queue.stat.merged(following.op)
             queue.stat.unmade(following.op)
         if queue.trace_mask & TR_M:
-            queue.tracer.add(TR_M, queue.number, following.op, following.flags, following.sector, following.nr_sectors, 0)
+            queue.tracer.add(
+                TR_M, queue.number, following.op, following.flags, following.sector, following.nr_sectors, 0
+            )
         queue.host.charge(STEP_MERGE)
         following.bio = None
         following.biotail = None

@@ -6,10 +6,11 @@ from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_END_BIO, 
                                 STEP_QUEUE_RQ, STEP_REMOTE_COMPLETE, STEP_REQUEUE, STEP_RQ_INIT, STEP_SCHED_INSERT,
                                 STEP_SCHED_TAG_GET, STEP_SOFTIRQ, STEP_TAG_GET, STEP_TAG_PUT)
 from blklab.block.bio cimport Bio, BioPool
-from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, RQ_COMPLETE, RQ_DISPATCH, RQ_FREE, RQ_GOT, RQ_QUEUED,
-                                  RQ_STARTED, RQF_ELV, RQF_ELVPRIV, RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT,
-                                  RQF_REMOTE, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_C, TR_D, TR_G, TR_I, TR_R,
-                                  WAIT)
+from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, HOOK_BIO_MERGE, HOOK_COMPLETED, HOOK_FINISH,
+                                  HOOK_LIMIT_DEPTH, HOOK_PREPARE, HOOK_REQUEUE, RQF_ELV, RQF_ELVPRIV,
+                                  RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT, RQF_REMOTE, RQ_COMPLETE,
+                                  RQ_DISPATCH, RQ_FREE, RQ_GOT, RQ_QUEUED, RQ_STARTED, STS_DEV_RESOURCE,
+                                  STS_OK, STS_RESOURCE, TR_C, TR_D, TR_G, TR_I, TR_R, WAIT)
 from blklab.block.driver cimport Driver
 from blklab.block.elevator cimport Elevator
 from blklab.block.features cimport Features
@@ -94,7 +95,7 @@ cdef class RequestQueue:
     cpdef void set_quiesced(self, bint quiesced) noexcept
     cpdef void stop_hw_queues(self) noexcept
     cpdef int start_stopped(self) except -1
-    @cython.locals(jiffies=int64_t, now=int64_t, due=int64_t)
+    @cython.locals(jiffy_ns=int64_t, jiffies=int64_t, now=int64_t, due=int64_t)
     cpdef int run_delayed(self, HardwareQueue hctx, int64_t delay_ns) except -1
     @cython.locals(hctx=HardwareQueue)
     cpdef int run_all(self) except -1
@@ -119,8 +120,9 @@ cdef class RequestQueue:
     cpdef int complete(self, Request rq, int status) except -1
     @cython.locals(host=Host, cpu=int)
     cpdef int completed_here(self, Request rq) except -1
-    @cython.locals(now=int64_t, bio=Bio, following=Bio)
     cpdef int end_request(self, Request rq, int status) except -1
+    @cython.locals(now=int64_t, bio=Bio, following=Bio)
+    cpdef int end_bios(self, Request rq, int status) except -1
     @cython.locals(parent=Bio)
     cpdef int end_bio(self, Bio bio, int status) except -1
     @cython.locals(hctx=HardwareQueue, policy=Qos, cpu=int)

@@ -51,18 +51,24 @@ if not cython.compiled:
         DONE,
         F_FUA,
         F_PREFLUSH,
-        RQ_COMPLETE,
-        RQ_DISPATCH,
-        RQ_FREE,
-        RQ_GOT,
-        RQ_QUEUED,
-        RQ_STARTED,
+        HOOK_BIO_MERGE,
+        HOOK_COMPLETED,
+        HOOK_FINISH,
+        HOOK_LIMIT_DEPTH,
+        HOOK_PREPARE,
+        HOOK_REQUEUE,
         RQF_ELV,
         RQF_ELVPRIV,
         RQF_HW_TAG,
         RQF_IO_STAT,
         RQF_MQ_INFLIGHT,
         RQF_REMOTE,
+        RQ_COMPLETE,
+        RQ_DISPATCH,
+        RQ_FREE,
+        RQ_GOT,
+        RQ_QUEUED,
+        RQ_STARTED,
         STS_DEV_RESOURCE,
         STS_OK,
         STS_RESOURCE,
@@ -92,8 +98,6 @@ if not cython.compiled:
         STEP_TAG_PUT,
     )
 
-HOOK_LIMIT_DEPTH = 1
-JIFFY_NS = 4_000_000  # HZ=250
 DEFAULT_IO_TIMEOUT_NS = 30_000_000_000
 
 
@@ -111,7 +115,7 @@ class RequestQueue:
         self.tag_set = tag_set
         self.features = features
         self.limits = QueueLimits()
-        self.stat = IoStat(JIFFY_NS)
+        self.stat = IoStat(host.jiffy_ns)
         self.bios = BioPool()
         self.merger = Merger(self)
         self.size_sectors = 0
@@ -191,7 +195,7 @@ class RequestQueue:
     def sched_bio_merge(self, bio: Bio, segments: int, submitter: Submitter) -> bool:
         """blk_mq_sched_bio_merge: with what the scheduler holds, else with this CPU's software queue."""
         elevator = self.elevator
-        if elevator is not None and self.elevator_hooks & 2:
+        if elevator is not None and self.elevator_hooks & HOOK_BIO_MERGE:
             return elevator.bio_merge(bio, segments, submitter)
         ctx: SoftwareQueue = self.ctxs[submitter.cpu]
         if self.features.merge_only_if_queued and ctx.rq_list.count == 0:
@@ -297,7 +301,7 @@ class RequestQueue:
             rq.rq_flags |= RQF_ELV
             if self.hw_tag:
                 rq.rq_flags |= RQF_HW_TAG
-            if not flags & (F_PREFLUSH | F_FUA) and self.elevator_hooks & (8 | 16):
+            if not flags & (F_PREFLUSH | F_FUA) and self.elevator_hooks & (HOOK_PREPARE | HOOK_FINISH):
                 self.elevator.prepare_request(rq)
                 rq.rq_flags |= RQF_ELVPRIV
         return rq
@@ -435,9 +439,10 @@ class RequestQueue:
 
     def run_delayed(self, hctx: HardwareQueue, delay_ns: int) -> int:
         """Have a worker run it after `delay_ns`, in whole jiffies as the kernel's timers."""
-        jiffies = (delay_ns + JIFFY_NS - 1) // JIFFY_NS
+        jiffy_ns = self.host.jiffy_ns
+        jiffies = (delay_ns + jiffy_ns - 1) // jiffy_ns
         now = self.clock.now_ns
-        due = (now // JIFFY_NS + jiffies + 1) * JIFFY_NS if jiffies else now
+        due = (now // jiffy_ns + jiffies + 1) * jiffy_ns if jiffies else now
         return self.host.queue_work(hctx.work, hctx.next_work_cpu(), due - now)
 
     def run_all(self) -> int:
@@ -547,7 +552,7 @@ class RequestQueue:
     def requeue(self, rq: Request) -> int:
         """blk_mq_requeue_request: a driver gives a started request back to the scheduler; its queue is run by a worker."""
         self.requeued(rq)
-        if rq.rq_flags & RQF_ELVPRIV and self.elevator_hooks & 64:
+        if rq.rq_flags & RQF_ELVPRIV and self.elevator_hooks & HOOK_REQUEUE:
             self.elevator.requeue_request(rq)
         hctx = rq.hctx
         self.insert_request(rq, True)
@@ -594,6 +599,11 @@ class RequestQueue:
 
     def end_request(self, rq: Request, status: int) -> int:
         """blk_mq_end_request: C, the bios' end, counters, scheduler, tags."""
+        self.end_bios(rq, status)
+        return self.free_request(rq)
+
+    def end_bios(self, rq: Request, status: int) -> int:
+        """The part of it that its submitters see: C, their bios, counters, the scheduler."""
         now = self.clock.now_ns
         if self.trace_mask & TR_C:
             self.tracer.add(TR_C, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, status)
@@ -607,9 +617,9 @@ class RequestQueue:
             bio = following
         if rq.rq_flags & RQF_IO_STAT:
             self.stat.done(rq.op, rq.nr_sectors, rq.start_ns, now)
-        if rq.rq_flags & RQF_ELV and self.elevator_hooks & 32:
+        if rq.rq_flags & RQF_ELV and self.elevator_hooks & HOOK_COMPLETED:
             self.elevator.completed_request(rq, now)
-        return self.free_request(rq)
+        return 0
 
     def end_bio(self, bio: Bio, status: int) -> int:
         """bio_endio: when its last part has ended, tell who submitted it."""

@@ -38,7 +38,13 @@ STATE_NAMES = ("free", "got", "plugged", "queued", "dispatch", "started", "compl
 # state -> where a request may go from there, and why. Numbers are the RQ_ constants, in the order of STATE_NAMES.
 TRANSITIONS: dict[int, tuple[int, ...]] = {
     0: (1,),  # free: a tag is allocated
-    1: (0, 2, 3, 4, 5),  # got: freed unused (its bio merged after all), plugged, inserted, bypassed, issued directly
+    1: (
+        0,
+        2,
+        3,
+        4,
+        5,
+    ),  # got: freed unused (its bio merged after all), plugged, inserted, bypassed, issued directly
     2: (0, 3, 4, 5),  # plugged: merged into another at insert, inserted, bypassed, issued directly
     3: (0, 4, 5),  # queued in a scheduler or software queue: merged away, taken for dispatch, issued directly
     4: (0, 3, 4, 5),  # on a dispatch list: failed, inserted again, left over, issued
@@ -86,6 +92,7 @@ class Request(Event):
         """The device has served this request; or, once it has completed, this is the interrupt that ends it."""
         queue = self.queue
         if self.rq_flags & RQF_TIMED_OUT:
+            queue.put_rq_budget(self)
             queue.free_request(self)
         elif self.state == RQ_COMPLETE:
             queue.completed_here(self)

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from blklab.core.bits cimport bit64, ffz64, low_mask64, not64
 from blklab.core.clock cimport Event
+from blklab.block.consts cimport MAX_WAKE_BATCH, NR_WAIT_QUEUES
 
 cdef class Waiter(Event):
     cdef public Waiter next_waiter, prev_waiter

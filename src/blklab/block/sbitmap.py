@@ -26,10 +26,8 @@ import cython
 from blklab.core.clock import Event
 
 if not cython.compiled:
+    from blklab.block.consts import MAX_WAKE_BATCH, NR_WAIT_QUEUES
     from blklab.core.bits import bit64, ffz64, low_mask64, not64
-
-NR_WAIT_QUEUES = 8  # SBQ_WAIT_QUEUES
-MAX_WAKE_BATCH = 8  # SBQ_WAKE_BATCH
 
 
 class Waiter(Event):
@@ -94,7 +92,6 @@ class WaitQueue:
         waiter.prev_waiter = None
         waiter.wait_queue = None
         self.count -= 1
-
 
 
 class SbitmapQueue:

@@ -191,9 +191,7 @@ class Submitter(Waiter):
         rq = self.rq
         self.rq = None
         self.bio = None
-        if rq.rq_flags & RQF_ELV or (
-            rq.hctx.dispatch_busy and (queue.nr_hw_queues == 1 or not rq.is_sync())
-        ):
+        if rq.rq_flags & RQF_ELV or (rq.hctx.dispatch_busy and (queue.nr_hw_queues == 1 or not rq.is_sync())):
             return self._insert_and_run(rq, queue.dispatches_from_worker(rq))
         if not queue.features.direct_issue_if_idle and queue.nr_hw_queues == 1:
             return self._insert_and_run(rq, True)
@@ -336,6 +334,8 @@ class Submitter(Waiter):
             plug.flushing = True
             plug.from_schedule = False
             plug.direct = not plug.multiple_queues and not plug.has_elevator
+            if plug.direct and not plug.requests.tail.queue.features.plug_issue_direct:
+                plug.direct = False
             plug.queued = 0
 
     def finish_plug(self) -> int:

@@ -86,7 +86,9 @@ class TagSet:
         if nr_hw_queues < 1:
             raise BlklabError(f"a device has at least one hardware queue, not {nr_hw_queues}")
         if not 0 <= nr_reserved < queue_depth:
-            raise BlklabError(f"0 to {queue_depth - 1} of {queue_depth} tags can be reserved, not {nr_reserved}")
+            raise BlklabError(
+                f"0 to {queue_depth - 1} of {queue_depth} tags can be reserved, not {nr_reserved}"
+            )
         # The kernel allocates no more hardware queues than CPUs (blk_mq_alloc_tag_set)
         self.nr_hw_queues = min(nr_hw_queues, nr_cpus)
         self.queue_depth = queue_depth

@@ -2,8 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from blklab.core.bits cimport NEVER_NS
 from blklab.core.clock cimport Event
-from blklab.block.bio cimport Bio
-from blklab.block.consts cimport RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK, TR_C
+from blklab.block.consts cimport RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request
@@ -16,5 +15,5 @@ cdef class TimeoutTimer(Event):
     cpdef int arm(self, int64_t deadline_ns) except -1
     @cython.locals(earliest=int64_t, hctx=HardwareQueue, rqs=list, rq=Request)
     cpdef int fire(self, int64_t now_ns) except -1
-    @cython.locals(queue=RequestQueue, status=int, bio=Bio, following=Bio)
+    @cython.locals(queue=RequestQueue, status=int)
     cdef int _late(self, Request rq, int64_t now_ns) except -1

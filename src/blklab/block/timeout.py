@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from blklab.block.request import Request
 
 if not cython.compiled:
-    from blklab.block.consts import RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK, TR_C
+    from blklab.block.consts import RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK
     from blklab.core.bits import NEVER_NS
 
 
@@ -70,15 +70,5 @@ class TimeoutTimer(Event):
         rq.move(RQ_COMPLETE)
         if rq.rq_flags & RQF_LOST:
             return queue.driver.end(rq)
-        if queue.trace_mask & TR_C:
-            queue.tracer.add(TR_C, queue.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, status)
         rq.rq_flags |= RQF_TIMED_OUT
-        bio = rq.bio
-        rq.bio = None
-        rq.biotail = None
-        while bio is not None:
-            following = bio.next
-            bio.next = None
-            queue.end_bio(bio, status)
-            bio = following
-        return 0
+        return queue.end_bios(rq, status)

@@ -87,7 +87,9 @@ class Tracer:
         self.block = array("q", bytes(8 * len(FIELDS) * BLOCK_RECORDS))
         self.cells = self.block
 
-    def add(self, action: int, device: int, op: int, flags: int, sector: int, nr_sectors: int, extra: int) -> int:
+    def add(
+        self, action: int, device: int, op: int, flags: int, sector: int, nr_sectors: int, extra: int
+    ) -> int:
         """Write one record at the present time."""
         host = self.host
         cells = self.cells

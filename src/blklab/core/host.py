@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+JIFFY_NS = 4_000_000  # HZ=250, Debian's
+
+
 class Lock:
     """A spinlock: a serial resource. Counts how often it was taken and how long its takers spun."""
 
@@ -68,6 +71,7 @@ class Host:
         self.cpu = 0
         self.task_id = 0
         self.costs_on = False
+        self.jiffy_ns = JIFFY_NS
         self.cost_ns = array("q", [0] * len(STEPS))
         self.charged = array("q", [0] * len(STEPS))
 

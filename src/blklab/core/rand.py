@@ -52,4 +52,3 @@ class RandomStream:
     def exponential_ns(self, mean_ns: int) -> int:
         """Exponentially distributed time of this mean, rounded down to a nanosecond."""
         return int(-math.log(1.0 - self.uniform()) * mean_ns)
-

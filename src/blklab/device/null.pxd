@@ -11,7 +11,7 @@ from blklab.block.request cimport Request
 cdef class NullDevice(Driver):
     cdef Host host
     cdef readonly dict settings
-    cdef int irqmode
+    cdef bint by_timer, inline
     cdef readonly int64_t completion_ns, tick_bytes, left_bytes
     cdef list lanes
     cdef NullTick tick

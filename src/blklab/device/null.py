@@ -78,7 +78,8 @@ class NullDevice(Driver):
             raise BlklabError("null: zoned devices are not built yet")
         self.host = host
         self.settings = settings
-        self.irqmode = settings["irqmode"]
+        self.by_timer = settings["irqmode"] == IRQ_TIMER
+        self.inline = settings["irqmode"] == IRQ_NONE
         self.completion_ns = settings["completion_nsec"]
         self.tick_bytes = (1 << 20) // TICKS_PER_SECOND * settings["mbps"]
         self.left_bytes = self.tick_bytes
@@ -111,10 +112,10 @@ class NullDevice(Driver):
         queue.start_request(rq)
         if self.tick_bytes and not self._take_bytes(rq):
             return STS_DEV_RESOURCE
-        if self.irqmode == IRQ_TIMER:
+        if self.by_timer:
             lane: Lane = self.lanes[self.host.cpu]
             lane.push(self.host.clock.now_ns + self.completion_ns, rq)
-        elif self.irqmode == IRQ_NONE:
+        elif self.inline:
             rq.move(RQ_COMPLETE)
             queue.end_request(rq, STS_OK)
         else:

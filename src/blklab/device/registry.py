@@ -97,7 +97,8 @@ def _convert(parameter: Parameter, value: Any, where: str) -> Any:
         raise BlklabError(f"{parameter.name} is a {kind}, not {value!r}", where) from None
     if not parameter.least <= result <= parameter.most:
         raise BlklabError(
-            f"{parameter.name} = {value} is out of range, {parameter.least:g} to {parameter.most:g} is accepted", where
+            f"{parameter.name} = {value} is out of range, {parameter.least:g} to {parameter.most:g} is accepted",
+            where,
         )
     return result
 
@@ -123,14 +124,16 @@ def settings_of(
         if preset not in presets:
             have = ", ".join(presets) or "none"
             raise BlklabError(
-                f"model {model.name} has no preset {preset!r}; it has {have}{nearest(preset, presets)}", where("preset")
+                f"model {model.name} has no preset {preset!r}; it has {have}{nearest(preset, presets)}",
+                where("preset"),
             )
         for name, value in presets[preset].items():
             settings[name] = _convert(known[name], value, f"preset {preset}")
     for name, value in given.items():
         if name not in known:
             raise BlklabError(
-                f"model {model.name} has no parameter {name!r}; it has {', '.join(known)}{nearest(name, known)}", where(name)
+                f"model {model.name} has no parameter {name!r}; it has {', '.join(known)}{nearest(name, known)}",
+                where(name),
             )
         settings[name] = _convert(known[name], value, where(name))
     return settings

@@ -1,8 +1,8 @@
 """`simulate`: a fio job on a machine, in one call. What the command line and Python users stand on.
 
-    from blklab import simulate
-    result = simulate("job.fio", machine="nvme-server", scheduler=MyScheduler)
-    print(result.jobs[0].stats.read.clat.mean)
+from blklab import simulate
+result = simulate("job.fio", machine="nvme-server", scheduler=MyScheduler)
+print(result.jobs[0].stats.read.clat.mean)
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ class BuiltMachine:
         self.events = EventQueue()
         self.host = MachineHost(self.events, machine.cpus.count, preempt_full=machine.cpus.preempt == "full")
         self.host.set_costs(machine.cpus.costs.ns)
+        self.host.jiffy_ns = 1_000_000_000 // machine.cpus.hz
         self.queues: dict[str, RequestQueue] = {}
         self.notes: list[str] = machine.notes()
         self.tracer: Tracer | None = None
@@ -91,10 +92,14 @@ def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Ele
             raise AttributeRefused(f"{attribute.path}: {error.message}", where, error.errno) from None
     features = built.machine.features
     if features.sched_use_hw_tag and queue.elevator is not None and not queue.hw_tag:
-        why = "its tags are shared" if queue.tag_set.queue_shared or queue.tag_set.hctx_shared else (
-            f"it has {queue.tag_set.queue_depth} driver tags a hardware queue, fewer than nr_requests"
+        why = (
+            "its tags are shared"
+            if queue.tag_set.queue_shared or queue.tag_set.hctx_shared
+            else (f"it has {queue.tag_set.queue_depth} driver tags a hardware queue, fewer than nr_requests")
         )
-        raise BlklabError(f"{config.name} cannot schedule with driver tags: {why}", "feature/sched_use_hw_tag")
+        raise BlklabError(
+            f"{config.name} cannot schedule with driver tags: {why}", "feature/sched_use_hw_tag"
+        )
 
 
 def _default_elevator(built: BuiltMachine, queue: RequestQueue) -> None:

@@ -5,8 +5,8 @@ from blklab.core.host cimport Host, Work
 from blklab.core.steps cimport STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
 from blklab.block.submit cimport Submitter
 from blklab.sim.events cimport EventQueue
-from blklab.sim.task_states cimport (STEP_CONTINUE, STEP_EXIT, STEP_SLEEP, TASK_EXITED, TASK_RUNNABLE, TASK_RUNNING,
-                                     TASK_SLEEPING)
+from blklab.sim.task_states cimport (KWORKER_PID, SLICE_NS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP, TASK_EXITED,
+                                     TASK_RUNNABLE, TASK_RUNNING, TASK_SLEEPING)
 
 @cython.final
 cdef class Ring:
@@ -54,7 +54,7 @@ cdef class MachineHost(Host):
     cdef readonly EventQueue events
     cdef public bint in_section
     cdef readonly bint preempt_full
-    cdef readonly int llc_cpus
+    cdef public int llc_cpus
     cdef readonly list cpus
     cdef readonly int live_tasks
     cdef readonly int64_t turns

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 if not cython.compiled:
     from blklab.core.steps import STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
     from blklab.sim.task_states import (
+        KWORKER_PID,
+        SLICE_NS,
         STEP_CONTINUE,
         STEP_EXIT,
         TASK_EXITED,
@@ -46,9 +48,6 @@ if not cython.compiled:
         TASK_RUNNING,
         TASK_SLEEPING,
     )
-
-SLICE_NS = 3_000_000  # sysctl_sched_min_granularity of a machine with several CPUs, 6.1
-KWORKER_PID = 1000  # pids of workers in traces: this + CPU
 
 
 class Ring:

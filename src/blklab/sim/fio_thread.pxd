@@ -4,7 +4,7 @@ from blklab.core.bits cimport NEVER_NS
 from blklab.core.steps cimport (STEP_BIO_ALLOC, STEP_BIO_PAGE, STEP_GETEVENTS, STEP_REAP, STEP_SUBMIT_IO, STEP_SYSCALL,
                                 STEP_USER_IO)
 from blklab.block.bio cimport Bio
-from blklab.block.consts cimport DONE, F_IDLE, F_SYNC, OP_DISCARD, OP_READ, OP_WRITE, WAIT
+from blklab.block.consts cimport DONE, F_IDLE, F_SYNC, MAX_BIO_BYTES, OP_DISCARD, OP_READ, OP_WRITE, WAIT
 from blklab.block.queue cimport RequestQueue
 from blklab.metrics.stats cimport JobStats
 from blklab.sim.cpu cimport MachineHost, Task
@@ -13,7 +13,7 @@ from blklab.sim.fio_phases cimport (AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, EN
                                     PH_BATCH_PLUG, PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP,
                                     PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, PH_TAKE)
 from blklab.sim.task_states cimport STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
-from blklab.workload.iostream cimport IoStream
+from blklab.workload.stream cimport Stream
 
 cdef class IoUnit:
     cdef IoUnit next, link
@@ -31,9 +31,10 @@ cdef class IoList:
     cpdef IoUnit popleft(self)
 
 cdef class FioThread(Task):
-    cdef readonly IoStream stream
+    cdef readonly Stream stream
     cdef readonly JobStats stats
-    cdef readonly list queues, starts_sectors
+    cdef readonly list queues
+    cdef int64_t[::1] starts_sectors
     cdef readonly int engine, iodepth, batch_size, complete_min, complete_max, iodepth_low
     cdef public bint disable_slat, disable_clat, disable_lat, ramping, stopping, begun
     cdef public int ioprio, plug_threshold, error
@@ -51,10 +52,10 @@ cdef class FioThread(Task):
     cpdef configure(self, int engine, int iodepth, int batch, int low, int complete_min, int complete_max)
     @cython.locals(clock=EventQueue, start=int64_t, was_kernel=bint, phase=int, result=int)
     cpdef int step(self) except -1
-    @cython.locals(host=MachineHost, now=int64_t, stream=IoStream, early_ns=int64_t)
+    @cython.locals(host=MachineHost, now=int64_t, stream=Stream, early_ns=int64_t)
     cdef int _get(self) except -1
     cdef int _begin(self, int64_t now_ns) except -1
-    @cython.locals(host=MachineHost, clock=EventQueue, stream=IoStream, unit=IoUnit)
+    @cython.locals(host=MachineHost, clock=EventQueue, stream=Stream, unit=IoUnit)
     cdef int _queue(self) except -1
     cdef int _commit(self) except -1
     @cython.locals(pause_ns=int64_t)

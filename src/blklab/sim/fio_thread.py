@@ -1,6 +1,6 @@
 """A fio thread in virtual time: fio's I/O loop over the kernel's read, write, aio and io_uring paths.
 
-What: `FioThread` takes I/Os from a job's `IoStream`, submits them as its ioengine does, waits as fio waits, and stamps
+What: `FioThread` takes I/Os from a job's `Stream`, submits them as its ioengine does, waits as fio waits, and stamps
 each I/O where fio stamps it. Why here and not in `workload/`: it runs on a CPU and sleeps.
 
 Theory of operation
@@ -24,6 +24,7 @@ tag; completions are fetched in order of completion.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 import cython
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from blklab.metrics.stats import JobStats
     from blklab.sim.cpu import MachineHost
     from blklab.sim.pace import Pace
-    from blklab.workload.iostream import IoStream
+    from blklab.workload.stream import Stream
 
 if not cython.compiled:
-    from blklab.block.consts import DONE, F_IDLE, F_SYNC, OP_DISCARD, OP_READ, OP_WRITE, WAIT
+    from blklab.block.consts import DONE, F_IDLE, F_SYNC, MAX_BIO_BYTES, OP_DISCARD, OP_READ, OP_WRITE, WAIT
     from blklab.core.bits import NEVER_NS
     from blklab.core.steps import (
         STEP_BIO_ALLOC,
@@ -71,8 +72,6 @@ if not cython.compiled:
         PH_TAKE,
     )
     from blklab.sim.task_states import STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
-
-MAX_BIO_BYTES = 256 * 4096  # BIO_MAX_VECS pages
 
 
 class IoUnit:
@@ -128,7 +127,7 @@ class FioThread(Task):
         host: MachineHost,
         cpu: int,
         pid: int,
-        stream: IoStream,
+        stream: Stream,
         stats: JobStats,
         queues: list[RequestQueue],
         starts_sectors: list[int],
@@ -137,7 +136,7 @@ class FioThread(Task):
         self.stream = stream
         self.stats = stats
         self.queues = queues
-        self.starts_sectors = starts_sectors
+        self.starts_sectors = array("q", starts_sectors)
         self.engine = ENGINE_LIBAIO
         self.iodepth = 1
         self.batch_size = 1
@@ -189,7 +188,9 @@ class FioThread(Task):
         self.pause_ns = 0
         self.pause_until_ns = 0
 
-    def configure(self, engine: int, iodepth: int, batch: int, low: int, complete_min: int, complete_max: int) -> None:
+    def configure(
+        self, engine: int, iodepth: int, batch: int, low: int, complete_min: int, complete_max: int
+    ) -> None:
         """The engine (an ENGINE_ constant) and the depth options; makes `iodepth` I/Os."""
         self.engine = engine
         self.iodepth = iodepth

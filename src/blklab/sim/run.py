@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from blklab.block.queue import RequestQueue
     from blklab.sim.build import BuiltMachine
     from blklab.sim.cpu import Task
+    from blklab.workload.stream import Stream
 
 SLICE_EVENTS = 200_000
 SAMPLE_NS = 500_000_000
@@ -104,25 +105,34 @@ class Run:
         # What a job asks of its devices, before anything runs
         if spec.ioengine == "null":
             if self.built.machine.cpus.costs.free:
-                raise BlklabError("ioengine=null takes no time with a cost table of zeros: there is nothing to simulate", spec.where)
+                raise BlklabError(
+                    "ioengine=null takes no time with a cost table of zeros: there is nothing to simulate",
+                    spec.where,
+                )
             return
         if not spec.direct:
-            raise BlklabError("buffered I/O (direct=0, fio's default) is not built yet: set direct=1", spec.where)
+            raise BlklabError(
+                "buffered I/O (direct=0, fio's default) is not built yet: set direct=1", spec.where
+            )
         for queue in self._queues(spec):
             block = queue.limits.logical_block_bytes
             for size in spec.min_bs_bytes:
                 if size % block:
                     raise BlklabError(
-                        f"direct I/O of {size} bytes on {queue.name}, whose blocks are {block} bytes: EINVAL", spec.where
+                        f"direct I/O of {size} bytes on {queue.name}, whose blocks are {block} bytes: EINVAL",
+                        spec.where,
                     )
             if spec.trims and not queue.limits.max_discard_sectors:
-                raise BlklabError(f"{queue.name} takes no discards, and the job trims: EOPNOTSUPP", spec.where)
+                raise BlklabError(
+                    f"{queue.name} takes no discards, and the job trims: EOPNOTSUPP", spec.where
+                )
         if spec.rw in ("trimwrite", "randtrimwrite") and ENGINES[spec.ioengine] != ENGINE_SYNC:
             raise BlklabError(f"rw={spec.rw} is built for synchronous engines only yet", spec.where)
         for cpu in spec.cpus_allowed:
             if cpu >= self.built.host.nr_cpus:
                 raise BlklabError(
-                    f"cpus_allowed names CPU {cpu}; the machine has CPUs 0 to {self.built.host.nr_cpus - 1}", spec.where
+                    f"cpus_allowed names CPU {cpu}; the machine has CPUs 0 to {self.built.host.nr_cpus - 1}",
+                    spec.where,
                 )
 
     def _thread(self, member: Member) -> FioThread:
@@ -131,12 +141,18 @@ class Run:
         queues = self._queues(spec) if spec.ioengine != "null" else [next(iter(built.queues.values()))]
         sizes = [queue.size_sectors << 9 for queue in queues]
         clone = member.clone
-        stream = make_stream(spec, clone.clone, clone.job_number, sizes, built.seed)
+        stream = self._stream(clone, sizes)
         stats = JobStats(
-            spec.clat_percentiles, spec.lat_percentiles, spec.slat_percentiles, spec.bwavgtime_ms, spec.iopsavgtime_ms
+            spec.clat_percentiles,
+            spec.lat_percentiles,
+            spec.slat_percentiles,
+            spec.bwavgtime_ms,
+            spec.iopsavgtime_ms,
         )
         cpu = self._place(spec, clone.clone)
-        thread = FioThread(built.host, cpu, FIRST_PID + clone.job_number, stream, stats, queues, [0] * len(queues))
+        thread = FioThread(
+            built.host, cpu, FIRST_PID + clone.job_number, stream, stats, queues, [0] * len(queues)
+        )
         engine = ENGINES[spec.ioengine]
         if spec.rw in ("trim", "randtrim"):
             engine = ENGINE_SYNC  # the ioctl waits, whatever the engine
@@ -159,6 +175,10 @@ class Run:
         if has_pace(spec):
             thread.pace = Pace(spec)
         return thread
+
+    def _stream(self, clone: Clone, file_sizes_bytes: list[int]) -> Stream:
+        # The I/Os of one clone; a run that replays recorded ones has another
+        return make_stream(clone.spec, clone.clone, clone.job_number, file_sizes_bytes, self.built.seed)
 
     def _place(self, spec: JobSpec, clone: int) -> int:
         allowed = list(spec.cpus_allowed) or list(range(len(self.load)))
@@ -184,7 +204,9 @@ class Run:
         ):
             return False
         # Clones start with the first of their job, and jobs not before those listed before them
-        return all(other.thread is not None or other.done for other in before if self._holds_back(other, member))
+        return all(
+            other.thread is not None or other.done for other in before if self._holds_back(other, member)
+        )
 
     def _holds_back(self, other: Member, member: Member) -> bool:
         return other.clone.spec.stonewall or other.clone.spec is member.clone.spec
@@ -237,7 +259,9 @@ class Run:
             turns = self.built.host.turns
             events.run(NEVER, SLICE_EVENTS)
             if self.built.host.turns == turns and self.built.host.live_tasks:
-                raise BlklabError("the run has come to a stand: every thread sleeps and nothing will wake it (a bug)")
+                raise BlklabError(
+                    "the run has come to a stand: every thread sleeps and nothing will wake it (a bug)"
+                )
             if progress is not None:
                 progress(reporter.moment())
             if stop is not None and stop.stopped:
@@ -260,7 +284,12 @@ class Run:
             if member.thread is not None and member.clone.spec.stats:
                 result.jobs.append(_job_result(member, member.thread, now))
         if any(m.clone.spec.disk_util for m in self.members):
-            used = {queue.name for m in self.members if m.clone.spec.ioengine != "null" for queue in self._queues(m.clone.spec)}
+            used = {
+                queue.name
+                for m in self.members
+                if m.clone.spec.ioengine != "null"
+                for queue in self._queues(m.clone.spec)
+            }
             result.disk_util = [_disk_util(q, now) for q in built.queues.values() if q.name in used]
         return result
 

@@ -6,3 +6,5 @@ cdef enum:
     STEP_CONTINUE = 0
     STEP_SLEEP = 1
     STEP_EXIT = 2
+    SLICE_NS = 3000000
+    KWORKER_PID = 1000

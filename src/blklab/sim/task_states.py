@@ -8,3 +8,6 @@ TASK_EXITED = 3
 STEP_CONTINUE = 0
 STEP_SLEEP = 1
 STEP_EXIT = 2
+
+SLICE_NS = 3000000  # sysctl_sched_min_granularity of a machine with several CPUs, 6.1
+KWORKER_PID = 1000  # pids of workers in traces: this + CPU

@@ -146,17 +146,3 @@ def _beyond(spec: JobSpec, index: int, offset: int, real_size: int, subjob: int)
     name = spec.filenames[index] if index < len(spec.filenames) else "the device"
     clone = f" of clone {subjob}" if subjob else ""
     return f"offset {offset}{clone} is not below the size of {name}, {real_size} bytes"
-
-
-def check_alignment(spec: JobSpec, logical_block_bytes: int) -> None:
-    """Refuse I/O that a device with these logical blocks would fail with EINVAL. Raises BlklabError."""
-    checks = {
-        "bs": (*spec.min_bs_bytes, *spec.max_bs_bytes),
-        "ba": spec.ba_bytes,
-        "offset": (spec.offset_bytes,),
-    }
-    for option, values in checks.items():
-        for value in values:
-            if value % logical_block_bytes:
-                message = f"{option}={value} is not a multiple of the device's logical block of"
-                raise BlklabError(f"{message} {logical_block_bytes} bytes", spec.where)

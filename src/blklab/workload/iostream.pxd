@@ -7,12 +7,10 @@ from blklab.workload.lfsr cimport Lfsr
 from blklab.workload.stream_ids cimport (
     BUSY, G_BLOCK, G_BS, G_FILE, G_MIX, G_SEQUENTIAL, NO_FILE, READ, SERVICE_RANDOM, SERVICE_SEQUENTIAL, TRIM, WRITE,
 )
+from blklab.workload.stream cimport Stream
 from blklab.workload.taus cimport fraction, percent, rand
 
-@cython.final
-cdef class IoStream:
-    cdef readonly int ddir, file_index
-    cdef readonly int64_t offset_bytes, length_bytes, pass_number
+cdef class IoStream(Stream):
     cdef readonly object spec
     cdef list maps, lfsrs, seeds
     cdef uint64_t[::1] rng, rng_start
@@ -33,32 +31,46 @@ cdef class IoStream:
     cpdef void ramp_over(self, int64_t ios_in_flight, int64_t bytes_in_flight) noexcept
     cpdef int draw_ddir(self) except -1
     cpdef void turn_ddir(self, int ddir) noexcept
+    @cython.final
     @cython.locals(file=int, left=int64_t)
     cdef bint _keep_running(self) except -1
+    @cython.final
     cdef void _start_pass(self) noexcept
+    @cython.final
     @cython.locals(file=int, i=int)
     cdef void _next_pass(self) except *
+    @cython.final
     @cython.locals(file=int)
     cdef int _get_file(self) except? -1
+    @cython.final
     @cython.locals(file=int)
     cdef int _turn(self) except? -1
+    @cython.final
     @cython.locals(file=int, _=int)
     cdef int _next_in_turn(self) noexcept
+    @cython.final
     @cython.locals(ddir=int, found=Axmap, register=Lfsr)
     cdef void _reset_file(self, int file) except *
+    @cython.final
     @cython.locals(ddir=int, paired=bint, new_offset=bint, is_random=bint, follows_trim=bint, offset=int64_t,
                    length=int64_t)
     cdef bint _fill(self, int file) except -1
+    @cython.final
     @cython.locals(ddir=int, other=int64_t)
     cdef int _mixed_ddir(self) noexcept
+    @cython.final
     @cython.locals(place=int, start=int64_t, real_size=int64_t, last=int64_t, end=int64_t, offset=int64_t)
     cdef int64_t _sequential_offset(self, int file, int ddir) noexcept
+    @cython.final
     @cython.locals(block=int64_t)
     cdef int64_t _random_offset(self, int file, int ddir) except? -1
+    @cython.final
     @cython.locals(blocks=int64_t, block=int64_t, found=Axmap, register=Lfsr)
     cdef int64_t _random_block(self, int file, int ddir) except? -1
+    @cython.final
     @cython.locals(low=int64_t, high=int64_t, room=int64_t, first=int64_t, last=int64_t, hundredth=uint64_t,
                    length=int64_t, drawn=uint64_t, share=int64_t, i=int64_t, _=int)
     cdef int64_t _length(self, int file, int ddir, int64_t offset, bint is_random) except? -1
+    @cython.final
     @cython.locals(found=Axmap, unit=int64_t, block=int64_t, marked=int64_t)
     cdef int64_t _mark(self, int file, int ddir, int64_t offset, int64_t length) except? -1

@@ -36,6 +36,7 @@ from blklab.workload.axmap import Axmap
 from blklab.workload.filesetup import Layout, Use, lay_out, rand_seeds
 from blklab.workload.jobspec import JobSpec
 from blklab.workload.lfsr import Lfsr
+from blklab.workload.stream import Stream
 from blklab.workload.taus import STATE_WORDS, seed_rand
 
 if not cython.compiled:
@@ -63,19 +64,11 @@ MAX_DRAWS = 100_000  # of a length that fits
 LARGEST = 0x7FFFFFFFFFFFFFFF  # "no limit" of a count
 
 
-class IoStream:
-    """The I/Os of one clone; made by `make_stream`. After `advance` returned 1 the I/O is in the public fields.
-
-    `ddir` 0 read, 1 write, 2 trim. `file_index` counts the job's files. `offset_bytes` is from the start of the file.
-    """
+class IoStream(Stream):
+    """The I/Os of one clone, in the public fields of `Stream`; made by `make_stream`."""
 
     def __init__(self, spec: JobSpec, layout: Layout, seeds: list[int]) -> None:
-        self.ddir = READ
-        self.file_index = 0
-        self.offset_bytes = 0
-        self.length_bytes = 0
-        self.pass_number = 0
-
+        Stream.__init__(self)
         self.seeds = seeds
         self.spec = spec
         self.maps: list[Axmap | None] = []

@@ -44,6 +44,7 @@ class Option:
     `low` and `high` are inclusive limits of the value as read. `seconds`: a bare number of a TIME is seconds.
     `not_built`: choices that are refused by name. `harmless`: values of a not-built option that change nothing.
     `engines`: I/O engines the option belongs to (empty for an option of jobs). `why`: the note of a no-effect option.
+    `alone`: a TEXT that may be left out (write_bw_log).
     """
 
     name: str
@@ -63,6 +64,7 @@ class Option:
     harmless: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     why: str = ""
+    alone: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

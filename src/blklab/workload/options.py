@@ -104,7 +104,8 @@ def read_value(option: Option, text: str | None, kb_base: int = 1024) -> Value:
     """
     if option.kind is Kind.DEPRECATED:
         raise BlklabError(f"option {option.name!r} ({option.help}) is gone from fio too; leave it out")
-    if text is None and option.takes_value and option.kind is not Kind.TEXT:
+    missing = not (text or "").strip() if option.kind is Kind.TEXT else text is None
+    if missing and option.takes_value and not option.alone:
         raise BlklabError(f"option {option.name!r} needs a value: {option.name}={_example(option)}")
     if option.status is Status.NOT_BUILT:
         _refuse_unless_harmless(option, text)
@@ -147,10 +148,9 @@ def _pieces(option: Option, text: str) -> list[str]:
     """The slots of a value: separated by ',' or, without one, by ':' or '-' (but a leading '-' is a sign)."""
     pieces = [text]
     if option.slots > 1 and not text.startswith("("):
-        for separator in ",:-":
-            if separator in text[1:] and not (separator == "-" and text.startswith("-")):
-                pieces = text.split(separator)
-                break
+        separator = next((sign for sign in ",:-" if sign in text), "")
+        if separator and not (separator == "-" and text.startswith("-")):
+            pieces = text.split(separator)
     elif "," in text:
         raise BlklabError("it takes one value")
     if len(pieces) > option.slots:
