@@ -7,10 +7,9 @@ check`).
 Why instructions and not seconds: they hardly depend on what else the machine does, so a limit can be tight.
 
 Theory of operation
-    valgrind's callgrind counts the instructions of a whole process, most of which start Python and import
-    modules. So each workload runs at two lengths, and the difference, divided by the difference in I/Os, is
-    the count of one I/O. The counts belong to one Python, Cython, compiler and libc: where any of them is not
-    the recorded one, nothing is compared and the file is written anew.
+    valgrind's callgrind counts what runs within the event loop (measure.py), which is the same to the last
+    instruction from run to run. The counts belong to one Python, Cython, compiler and libc: where any of them
+    is not the recorded one, nothing is compared and the file is written anew.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -27,11 +25,11 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import measure
 import workloads
 
 RECORD = Path(__file__).with_name("instructions.json")
 ALLOWED_CHANGE = 0.05
-SHORT_IOS, LONG_IOS = workloads.COUNTED_IOS
 
 
 def environment() -> dict[str, str]:
@@ -46,29 +44,17 @@ def environment() -> dict[str, str]:
     }
 
 
-def count_instructions(name: str, ios: int) -> int:
-    """Instructions of a whole process that runs the workload `name` with `ios` I/Os."""
+def count(name: str) -> float:
+    """Instructions of one I/O of the workload `name`."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
-        command += [sys.executable, "-X", "frozen_modules=on", __file__, "--run", name, str(ios)]
-        # A fixed hash seed: the order of sets and the collisions in dictionaries cost instructions too.
-        variables = {**os.environ, "PYTHONHASHSEED": "0"}
-        result = subprocess.run(command, check=False, capture_output=True, text=True, env=variables)
-    found = re.search(r"Collected : (\d+)", result.stderr)
-    if result.returncode or found is None:
-        raise RuntimeError(f"{name} failed under valgrind:\n{result.stdout}{result.stderr}")
-    return int(found.group(1))
+        instructions = measure.under_callgrind(name, workloads.COUNTED_IOS, Path(folder) / "out")
+    return round(instructions / workloads.COUNTED_IOS, 1)
 
 
 def count_all() -> dict[str, float]:
     """Workload -> instructions of one I/O."""
-    lengths = [(name, ios) for name in workloads.COUNTED for ios in (SHORT_IOS, LONG_IOS)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        counts = dict(zip(lengths, pool.map(lambda run: count_instructions(*run), lengths), strict=True))
-    return {
-        name: round((counts[name, LONG_IOS] - counts[name, SHORT_IOS]) / (LONG_IOS - SHORT_IOS), 1)
-        for name in workloads.COUNTED
-    }
+        return dict(zip(workloads.COUNTED, pool.map(count, workloads.COUNTED), strict=True))
 
 
 def compare(recorded: dict[str, float], counted: dict[str, float]) -> list[str]:
@@ -89,9 +75,6 @@ def compare(recorded: dict[str, float], counted: dict[str, float]) -> list[str]:
 
 def main(argv: list[str]) -> int:
     """See the module's docstring. Without valgrind it says so and succeeds."""
-    if argv[:1] == ["--run"]:
-        workloads.run(argv[1], int(argv[2]))
-        return 0
     if shutil.which("valgrind") is None:
         print("instruction counts: valgrind is not installed, nothing compared")
         return 0

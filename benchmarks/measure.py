@@ -1,6 +1,7 @@
 """Runs one workload in a process of its own: its rate, and the most memory it held.
 
-    measure.py NAME IOS     prints {"ios", "seconds", "rss_mb"}
+    measure.py NAME IOS             prints {"ios", "seconds", "rss_mb"}
+    measure.py NAME IOS profile     prints the ten functions with most instructions (valgrind's callgrind)
 
 A process for each, so that no workload inherits the memory or the warm caches of another. Only the simulation
 is timed: not starting Python, importing or reading the job.
@@ -9,6 +10,7 @@ is timed: not starting Python, importing or reading the job.
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import subprocess
@@ -18,6 +20,8 @@ from pathlib import Path
 
 import workloads
 
+# The C function of sim.events.EventQueue.run: what runs below it is the simulation.
+EVENT_LOOP = "__pyx_f_6blklab_3sim_6events_10EventQueue_run"
 REPETITIONS = 3
 MEGABYTE = 1_000_000
 
@@ -54,21 +58,55 @@ def rss_at(name: str, shorter: int, longer: int, wanted: int) -> float:
     return round(high + (high - low) * (wanted - longer) / (longer - shorter), 1)
 
 
-def profile(name: str, ios: int, functions: int = 10) -> list[tuple[float, str]]:
-    """The functions that most instructions are spent in (callgrind): (share in percent, name).
+def under_callgrind(name: str, ios: int, output: Path) -> int:
+    """Runs the workload under valgrind; returns the instructions within the event loop, and writes the
+    profile.
 
-    Needs valgrind. Includes start-up and imports, so `ios` should be some 100,000.
+    Start-up, imports and reading the job are left out. Raises RuntimeError if the run fails or the loop's
+    function is not found (uncompiled, or renamed).
     """
+    # A fixed hash seed: the order of sets and collisions in dictionaries cost instructions too. Bytecode may
+    # be written: parsing all modules anew would take longer than the simulation.
+    variables = {**os.environ, "PYTHONHASHSEED": "0"}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    run = [sys.executable, __file__, name, str(ios)]
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        f"--callgrind-out-file={output}",
+        f"--toggle-collect={EVENT_LOOP}",
+    ]
+    result = subprocess.run([*command, *run], check=False, capture_output=True, text=True, env=variables)
+    found = re.search(r"Collected : (\d+)", result.stderr)
+    if result.returncode or found is None:
+        raise RuntimeError(f"{name} failed under valgrind:\n{result.stdout}{result.stderr}")
+    if found[1] == "0":
+        raise RuntimeError(f"{name}: the event loop {EVENT_LOOP} was not seen; is the package compiled?")
+    return int(found[1])
+
+
+def readable(symbol: str) -> str:
+    """The Python name of a function that Cython made: "__pyx_f_6blklab_4core_4host_4Host_charge" ->
+    "core.host.Host.charge"."""
+    rest = re.sub(r"^__pyx_(f|fuse|pw|pf)_", "", symbol)
+    names = []
+    while found := re.match(r"(\d+)", rest):
+        end = found.end() + int(found[1])
+        names.append(rest[found.end() : end])
+        rest = rest[end:].removeprefix("_")
+    return ".".join([*names, rest]).removeprefix("blklab.") if names else symbol
+
+
+def profile(name: str, ios: int, functions: int = 10) -> list[tuple[float, str]]:
+    """The functions of the event loop in which most instructions are: (share in percent, name). Needs
+    valgrind."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}"]
-        command += [sys.executable, __file__, name, str(ios)]
-        subprocess.run(command, check=True, capture_output=True)
-        listing = subprocess.run(
-            ["callgrind_annotate", "--threshold=95", str(output)], check=True, capture_output=True, text=True
-        ).stdout
+        under_callgrind(name, ios, output)
+        command = ["callgrind_annotate", "--threshold=100", str(output)]
+        listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = re.findall(r"^ *[\d,]+ \( *([\d.]+)%\)  \S*?:(\S+)", listing, re.MULTILINE)
-    return [(float(share), function) for share, function in rows[:functions]]
+    return [(float(share), readable(function)) for share, function in rows[:functions]]
 
 
 def main(argv: list[str]) -> int:

@@ -14,7 +14,9 @@ from blklab.block.consts import (
     DONE,
     OP_READ,
     RQF_LOST,
+    STS_DEV_RESOURCE,
     STS_OK,
+    STS_RESOURCE,
     STS_TIMEOUT,
     TR_ALL,
     WAIT,
@@ -45,6 +47,7 @@ class ScriptedDriver(Driver):
         self.answers: deque[int | str] = deque()
         self.endings: deque[int] = deque()
         self.held: list[Request] = []
+        self.in_service: Counter[HardwareQueue] = Counter()
         self.budgets = budgets
         self.budgets_out = 0
         self.has_budget = budgets is not None
@@ -63,8 +66,11 @@ class ScriptedDriver(Driver):
             hctx.queue.start_request(rq)
             rq.rq_flags |= RQF_LOST
             return STS_OK
+        if answer == STS_DEV_RESOURCE and self.in_service[hctx] == 0:
+            answer = STS_RESOURCE  # nothing of this hardware queue will complete and restart it
         if answer != STS_OK:
             return int(answer)
+        self.in_service[hctx] += 1
         hctx.queue.start_request(rq)
         rq.status = self.endings.popleft() if self.endings else STS_OK
         self.served.append((rq.sector, rq.nr_sectors))
@@ -91,10 +97,14 @@ class ScriptedDriver(Driver):
 
     def end(self, rq: Request) -> int:
         queue = rq.queue
+        if not rq.rq_flags & RQF_LOST:
+            self.in_service[rq.hctx] -= 1
         queue.put_rq_budget(rq)
         queue.end_request(rq, rq.status)
         if self.has_budget:
-            queue.run_all()
+            # Who hands out budgets runs the queues when one comes back, as SCSI does
+            for waiting in self.queues:
+                waiting.run_all()
         return 0
 
     def timeout(self, rq: Request) -> int:
@@ -233,6 +243,28 @@ class Rig:
     def ended(self) -> list[int]:
         """The numbers of all bios that have ended, in order of their end."""
         return [io for _, io in sorted((at, io) for s in self.senders for io, _, at in s.ended)]
+
+    def describe(self) -> str:
+        """Where everything stands, for the message of a failed test."""
+        lines = [f"{len(self.ended())} of {self.next_io} bios ended at {self.events.now_ns} ns"]
+        for q in self.queues:
+            lines.append(f"{q.name} {q.elevator_name} usage {q.usage} freeze {q.freeze_depth} halted {q.halted}")
+            for h in q.hctxs:
+                sched = h.sched_tags and (h.sched_tags.nr_in_use, h.sched_tags.bitmap.waiting)
+                lines.append(
+                    f"  hctx{h.index} tags {h.tags.bitmap.in_use()} waiting {h.tags.bitmap.waiting} "
+                    f"active {h.user.active} {h.user.nr_active} of {h.tags.active_queues} queues, sched {sched} "
+                    f"dispatch {h.dispatch_list.count} pending {h.nr_pending} restart {h.restart} "
+                    f"waits for tag {h.dispatch_wait.wait_queue is not None} has_pending {h.has_pending()} "
+                    f"work {h.work.pending} {h.work.due_ns} {h.work.run.active}"
+                )
+        for s in self.senders:
+            lines.append(
+                f"task {s.pid} state {s.state} stage {s.stage} waits {s.wait_queue is not None} batches {len(s.batches)} "
+                f"busy {s.busy} run {s.run.active} plug {s.plug.count} {s.plug.requests.count} {s.plug.cached.count}"
+            )
+        lines.append(f"budgets out {self.driver.budgets_out}")
+        return "\n".join(lines)
 
     def assert_clean(self) -> None:
         """Nothing is in flight, nothing leaked."""

@@ -19,10 +19,8 @@ class PlainMap:
         self.used: set[int] = set()
 
     def next_free(self, block: int) -> int:
-        for candidate in (*range(block + 1, self.nr_bits), *range(block + 1)):
-            if candidate not in self.used:
-                return candidate
-        return -1
+        order = [*range(block + 1, self.nr_bits), *range(block + 1)]
+        return next((candidate for candidate in order if candidate not in self.used), -1)
 
     def set_range(self, block: int, count: int) -> int:
         done = 0

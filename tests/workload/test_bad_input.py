@@ -46,6 +46,7 @@ WRONG = {  # text: (place, what the message must say)
     "[a]\nfilename=${NO_SUCH_VARIABLE_IS_SET}\n": ("job.fio:2", "needs a value"),
     "[a]\n" + "x" * 9000 + "=1\n": ("job.fio:2", "8191"),
     "[a]\ninclude\tnowhere.fio\n": ("job.fio:2", "No such file"),
+    "[a]\ninclude\n": ("job.fio:2", "needs the name of a file"),
 }
 
 
@@ -82,12 +83,15 @@ def test_huge_files(tmp_path: Path) -> None:
     path = tmp_path / "job.fio"
     with path.open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
-    with pytest.raises(BlklabError, match="larger than 16 MiB"):
+    with pytest.raises(BlklabError, match="larger than 2 MiB"):
         parse_job_file(path)
-    with pytest.raises(BlklabError, match="larger than 16 MiB"):
+    with pytest.raises(BlklabError, match="larger than 2 MiB"):
         parse_job_file("/dev/zero")
     path.write_text("[a]\n" * 5000)
     with pytest.raises(BlklabError, match="more than 4096 jobs"):
+        parse_job_file(path)
+    path.write_text("[a]\n" + "bs=4k\n" * 1001)
+    with pytest.raises(BlklabError, match=r"job.fio:1: section \[a\] has 1001 options"):
         parse_job_file(path)
 
 

@@ -82,6 +82,8 @@ def test_options_of_fios_own_process_are_noted() -> None:
     assert found.notes[0].startswith("--alloc-size")
 
 
+OWN = {"machine": Takes.VALUE}
+
 REFUSED = {
     "--name=a --bogus=1": "unknown option 'bogus'",
     "--name=a --iodepht=4": "did you mean 'iodepth'",
@@ -106,7 +108,7 @@ REFUSED = {
 @pytest.mark.parametrize(("line", "message"), REFUSED.items())
 def test_refused(line: str, message: str) -> None:
     with pytest.raises(BlklabError) as refusal:
-        parse_command_line(shlex.split(line))
+        parse_command_line(shlex.split(line), OWN)
     assert message in str(refusal.value)
 
 

@@ -23,7 +23,7 @@ def stream_of(options: str, sizes: list[int] | None = None, clone: int = 0, run_
 
 
 def take(stream: IoStream, most: int = 1 << 30) -> list[tuple[int, int, int, int]]:
-    found = []
+    found: list[tuple[int, int, int, int]] = []
     while len(found) < most and stream.advance():
         found.append((stream.ddir, stream.file_index, stream.offset_bytes, stream.length_bytes))
     return found

@@ -199,6 +199,11 @@ def test_a_wrong_option_in_an_included_file_is_named_there(tmp_path: Path) -> No
         parse_job_file(tmp_path / "job.fio")
 
 
+def test_exitall_of_one_job_is_everyones() -> None:
+    assert [s.exitall for s in jobs("[a]\n[b]\nexitall\n")] == [True, True]
+    assert [s.exitall for s in jobs("[a]\n[b]\n")] == [False, False]
+
+
 def test_later_files_of_a_command_line_wait() -> None:
     first, second = parse_job_text("[a]\n[b]\n", "job.fio", stonewall=True).jobs
     assert first.stonewall and not second.stonewall

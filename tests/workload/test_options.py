@@ -186,5 +186,5 @@ def test_unknown_names_get_the_nearest() -> None:
         find_option("iodpth")
     with pytest.raises(BlklabError, match="did you mean 'scheduler'"):
         find_option("schedulr", ["scheduler"])
-    with pytest.raises(BlklabError, match="newer than fio 3.33"):
+    with pytest.raises(BlklabError, match=r"newer than fio 3\.33"):
         find_option("fdp")

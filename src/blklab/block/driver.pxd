@@ -4,7 +4,7 @@ from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request
 
 cdef class Driver:
-    cdef public bint has_budget, has_commit_rqs
+    cdef public bint has_budget, has_commit_rqs, ends_in_irq
     cdef readonly list queues
 
     cpdef int queue_rq(self, HardwareQueue hctx, Request rq, bint last) except -1

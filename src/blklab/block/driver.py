@@ -17,6 +17,9 @@ the queue again; after RESOURCE the block layer retries by itself after 3 ms), o
 
 A driver with a limit over all hardware queues sets `has_budget`, and gives a budget before a request is even taken
 from the scheduler. `max_active` requests of one queue is the plain form of it; see device/scsi.py.
+
+A driver that ends requests in its own interrupt, where others have the block layer take them to the right CPU
+(`rq_affinity`) and softirq, sets `ends_in_irq`.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ class Driver:
     def __init__(self) -> None:
         self.has_budget = False
         self.has_commit_rqs = False
+        self.ends_in_irq = False
         self.queues: list[RequestQueue] = []
 
     def attach(self, queue: RequestQueue) -> None:

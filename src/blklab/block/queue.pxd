@@ -78,7 +78,7 @@ cdef class RequestQueue:
     @cython.locals(rq=Request)
     cdef Request _init_request(self, HardwareQueue hctx, int cpu, int tag, int internal_tag, int op, int flags)
     @cython.locals(tags=Tags)
-    cpdef int wait_for_tag(self, HardwareQueue hctx, Submitter submitter) except -1
+    cpdef Tags wait_for_tag(self, HardwareQueue hctx, Submitter submitter)
     @cython.locals(policy=Qos)
     cpdef int start_bio(self, Request rq, Bio bio, int segments) except -1
     cpdef int trace_insert(self, Request rq) except -1

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from blklab.block.features import Features
     from blklab.block.qos import Qos
     from blklab.block.submit import Submitter
-    from blklab.block.tags import TagSet
+    from blklab.block.tags import Tags, TagSet
     from blklab.block.trace import Tracer
     from blklab.core.clock import Clock
     from blklab.core.host import Host
@@ -306,10 +306,11 @@ class RequestQueue:
                 rq.rq_flags |= RQF_ELVPRIV
         return rq
 
-    def wait_for_tag(self, hctx: HardwareQueue, submitter: Submitter) -> int:
-        """Queue a task for a tag of the kind it needs."""
+    def wait_for_tag(self, hctx: HardwareQueue, submitter: Submitter) -> Tags:
+        """Queue a task for a tag of the kind it needs; returns what it waits for."""
         tags = hctx.tags if self.elevator is None or self.hw_tag else hctx.sched_tags
-        return tags.bitmap.wait(submitter, submitter.wait_index)
+        tags.bitmap.wait(submitter, submitter.wait_index)
+        return tags
 
     def start_bio(self, rq: Request, bio: Bio, segments: int) -> int:
         """The request takes the bio: G, counters."""
@@ -583,17 +584,18 @@ class RequestQueue:
         cpu = rq.ctx.cpu
         if rq.rq_flags & RQF_REMOTE:
             rq.rq_flags &= ~RQF_REMOTE
-        elif (
-            self.rq_affinity
-            and host.cpu != cpu
-            and rq.hctx.nr_ctx > 1
-            and (self.rq_affinity == 2 or not host.share_cache(host.cpu, cpu))
-        ):
-            rq.rq_flags |= RQF_REMOTE
-            host.charge(STEP_REMOTE_COMPLETE)
-            return host.interrupt(cpu, rq, True)
-        elif self.nr_hw_queues == 1:
-            host.charge(STEP_SOFTIRQ)
+        elif rq.hctx.nr_ctx > 1 and not self.driver.ends_in_irq:
+            # blk_mq_complete_request_remote; with one CPU a hardware queue there is nowhere else to go
+            if (
+                self.rq_affinity
+                and host.cpu != cpu
+                and (self.rq_affinity == 2 or not host.share_cache(host.cpu, cpu))
+            ):
+                rq.rq_flags |= RQF_REMOTE
+                host.charge(STEP_REMOTE_COMPLETE)
+                return host.interrupt(cpu, rq, True)
+            if self.nr_hw_queues == 1:
+                host.charge(STEP_SOFTIRQ)
         host.charge(STEP_COMPLETE)
         return self.driver.end(rq)
 

@@ -15,6 +15,7 @@ from blklab.block.sbitmap cimport Waiter
 from blklab.block.submit_stages cimport (STAGE_ENTER, STAGE_ISSUE, STAGE_MERGE, STAGE_PLUG, STAGE_PLUG_FLUSHED, STAGE_QOS,
                                          STAGE_REQUEST, STAGE_SPLIT, STAGE_TAG, STAGE_TAG_AGAIN, STAGE_TAG_WOKEN)
 from blklab.block.swqueue cimport SoftwareQueue
+from blklab.block.tags cimport Tags
 
 cdef class Submitter(Waiter):
     cdef public int cpu, segments, wait_index
@@ -23,6 +24,7 @@ cdef class Submitter(Waiter):
     cdef readonly HctxRun run
     cdef readonly Bio bio
     cdef readonly Request rq
+    cdef Tags tags
     cdef readonly int stage
     cdef public object qos_next
     cdef Bio pending_head, pending_tail

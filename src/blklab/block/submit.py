@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from blklab.block.bio import Bio
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
+    from blklab.block.tags import Tags
 
 if not cython.compiled:
     from blklab.block.consts import (
@@ -89,6 +90,7 @@ class Submitter(Waiter):
         self.bio: Bio | None = None
         self.rq: Request | None = None
         self.stage = STAGE_ENTER
+        self.tags: Tags | None = None
         self.segments = 0
         self.wait_index = 0
         self.qos_next: object = None
@@ -161,7 +163,8 @@ class Submitter(Waiter):
         if stage == STAGE_SPLIT:
             if queue.freeze_depth:
                 self.stage = STAGE_SPLIT
-                queue.wait_unfrozen(self)
+                if self.wait_queue is None:
+                    queue.wait_unfrozen(self)
                 return self._sleep()
             bio = self._split(bio)
             stage = STAGE_MERGE
@@ -270,10 +273,12 @@ class Submitter(Waiter):
                 return False
         hctx = queue.hctx_of(self.cpu)
         if stage == STAGE_TAG_AGAIN:
-            queue.wait_for_tag(hctx, self)
+            self.tags = queue.wait_for_tag(hctx, self)
             self.stage = STAGE_TAG_WOKEN
             return False
         # blk_mq_get_tag, before it sleeps and each time it was woken: run the queue, which may free tags
+        if self.wait_queue is not None:
+            self.tags.bitmap.stop_waiting(self)  # woken by something else
         self.wait_index = hctx.next_wait_index()
         self.stage = STAGE_TAG_AGAIN
         queue.run_here(hctx, self)

@@ -130,20 +130,16 @@ def set_nr_requests(queue: RequestQueue, nr: int) -> None:
     """Write nr_requests: 1 is raised to 4 (BLKDEV_MIN_RQ); refused above the driver's tags without a scheduler, above 2048 with one
     (blk_mq_update_nr_requests)."""
     nr = max(nr, 4)
-    if nr == queue.nr_requests:
+    if nr == queue.nr_requests and not queue.freeze_depth:
         return
-    where = f"{queue.name}: queue/nr_requests"
-    if queue.elevator is None or queue.hw_tag:
-        if nr > queue.tag_set.queue_depth:
-            raise AttributeRefused(
-                f"{nr} is above the {queue.tag_set.queue_depth} tags of the driver, "
-                f"which are all there is without a scheduler (EINVAL)",
-                where,
-            )
-    elif nr > MAX_SCHED_RQ:
-        raise AttributeRefused(f"{nr} is above {MAX_SCHED_RQ}, the most scheduler tags (EINVAL)", where)
+    _check_nr_requests(queue, nr)
 
     def resize() -> None:
+        # A switch that was asked for before may have changed what is allowed: the write fails then, too late to say so
+        try:
+            _check_nr_requests(queue, nr)
+        except AttributeRefused:
+            return
         for hctx in queue.hctxs:
             if queue.elevator is None or queue.hw_tag:
                 hctx.tags.resize(nr)
@@ -157,3 +153,16 @@ def set_nr_requests(queue: RequestQueue, nr: int) -> None:
         queue.nr_requests = nr
 
     change(queue, resize)
+
+
+def _check_nr_requests(queue: RequestQueue, nr: int) -> None:
+    where = f"{queue.name}: queue/nr_requests"
+    if queue.elevator is None or queue.hw_tag:
+        if nr > queue.tag_set.queue_depth:
+            raise AttributeRefused(
+                f"{nr} is above the {queue.tag_set.queue_depth} tags of the driver, "
+                f"which are all there is without a scheduler (EINVAL)",
+                where,
+            )
+    elif nr > MAX_SCHED_RQ:
+        raise AttributeRefused(f"{nr} is above {MAX_SCHED_RQ}, the most scheduler tags (EINVAL)", where)

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from blklab.core.bits cimport NEVER_NS
 from blklab.core.clock cimport Event
+from blklab.core.host cimport Host
 from blklab.block.consts cimport RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.queue cimport RequestQueue
@@ -13,7 +14,7 @@ cdef class TimeoutTimer(Event):
     cdef readonly int64_t expired
 
     cpdef int arm(self, int64_t deadline_ns) except -1
-    @cython.locals(earliest=int64_t, hctx=HardwareQueue, rqs=list, rq=Request)
+    @cython.locals(host=Host, earliest=int64_t, hctx=HardwareQueue, rqs=list, rq=Request)
     cpdef int fire(self, int64_t now_ns) except -1
     @cython.locals(queue=RequestQueue, status=int)
     cdef int _late(self, Request rq, int64_t now_ns) except -1

@@ -41,7 +41,10 @@ class TimeoutTimer(Event):
         return self.queue.clock.at(deadline_ns, self)
 
     def fire(self, now_ns: int) -> int:
-        """Look at all started requests."""
+        """Look at all started requests, on a CPU."""
+        host = self.queue.host
+        if not host.in_section:
+            return host.interrupt(0, self, False)
         self.armed = False
         earliest = NEVER_NS
         for hctx in self.queue.hctxs:

@@ -22,6 +22,7 @@ cdef class Host:
     cdef public int cpu
     cdef public int64_t task_id
     cdef readonly bint costs_on
+    cdef public bint in_section
     cdef public int64_t jiffy_ns
     cdef int64_t[::1] cost_ns
     cdef readonly int64_t[::1] charged

@@ -71,6 +71,7 @@ class Host:
         self.cpu = 0
         self.task_id = 0
         self.costs_on = False
+        self.in_section = False
         self.jiffy_ns = JIFFY_NS
         self.cost_ns = array("q", [0] * len(STEPS))
         self.charged = array("q", [0] * len(STEPS))

@@ -39,4 +39,6 @@ cdef enum:
     STEP_KYBER = 37
     STEP_MQ_DEADLINE = 38
     STEP_BFQ = 39
-    NR_STEPS = 40
+    STEP_THREAD_START = 40
+    STEP_FIRST_TOUCH = 41
+    NR_STEPS = 42

@@ -66,6 +66,8 @@ STEPS: list[tuple[str, str]] = [
     ("kyber", "kyber's own work on one request: domain, token, histogram"),
     ("mq_deadline", "mq-deadline's own work on one request: sort tree, FIFO, choosing"),
     ("bfq", "bfq's own work on one request: queues, budgets, weights, slices"),
+    ("thread_start", "the program's own work before a thread's first I/O (fio: buffers, clocks, statistics)"),
+    ("first_touch", "the first use of a page that is read into: page fault, and zeroing the page"),
 ]
 
 STEP_USER_IO = 0
@@ -108,4 +110,6 @@ STEP_LOCK_HANDOVER = 36
 STEP_KYBER = 37
 STEP_MQ_DEADLINE = 38
 STEP_BFQ = 39
-NR_STEPS = 40
+STEP_THREAD_START = 40
+STEP_FIRST_TOUCH = 41
+NR_STEPS = 42

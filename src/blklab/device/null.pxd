@@ -24,6 +24,10 @@ cdef class NullDevice(Driver):
 
 cdef class NullTick(Event):
     cdef NullDevice device
-    cdef readonly bint armed
+    cdef readonly bint active
+    cdef int64_t due_ns
 
+    cdef int start(self) except -1
+    @cython.locals(now=int64_t)
+    cdef int restart(self) except -1
     cpdef int fire(self, int64_t now_ns) except -1

@@ -8,8 +8,10 @@ Theory of operation
 There is no limit to how many are served at once except the tags. 1 (softirq): at once, in the softirq. 0: inline, in
 the issuing CPU's own section.
 
-`mbps` limits bandwidth as the driver does: every 50 ms it may serve mbps * 2^20 / 20 bytes; a request that exceeds
+`mbps` limits bandwidth as the driver does: every 20 ms it may serve mbps * 2^20 / 50 bytes; a request that exceeds
 that is refused (DEV_RESOURCE, after it was started), and the queues are stopped until the timer fills the budget again.
+The timer keeps one beat (here from time 0 on). It stops after an interval without traffic; the first request
+after that is served from what was left, the second has the budget filled.
 
 Deliberate differences: data is not kept (`memory_backed` only enables discard, as it does there); no zones, no polling,
 no bad blocks, no write cache yet; queue_mode must be 2 (blk-mq).
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 if not cython.compiled:
     from blklab.block.consts import RQ_COMPLETE, STS_DEV_RESOURCE, STS_OK
 
-TICK_NS = 50_000_000  # TIMER_INTERVAL: 20 ticks a second
-TICKS_PER_SECOND = 20
+TICKS_PER_SECOND = 50  # TICKS_PER_SEC
+TICK_NS = 20_000_000  # TIMER_INTERVAL
 IO_TIMEOUT_NS = 5_000_000_000
 IRQ_NONE = 0
 IRQ_TIMER = 2
@@ -79,6 +81,7 @@ class NullDevice(Driver):
         self.host = host
         self.settings = settings
         self.by_timer = settings["irqmode"] == IRQ_TIMER
+        self.ends_in_irq = self.by_timer
         self.inline = settings["irqmode"] == IRQ_NONE
         self.completion_ns = settings["completion_nsec"]
         self.tick_bytes = (1 << 20) // TICKS_PER_SECOND * settings["mbps"]
@@ -99,6 +102,7 @@ class NullDevice(Driver):
         limits.set_max_hw_sectors(settings["max_sectors"] or limits.max_hw_sectors, default)
         if settings["virt_boundary"]:
             limits.virt_boundary_mask = 4095
+            limits.max_segment_bytes = 0xFFFFFFFF  # blk_queue_virt_boundary: a segment may have any size
         if settings["discard"] and settings["memory_backed"]:
             limits.discard_granularity_bytes = settings["bs"]
             limits.max_hw_discard_sectors = 0xFFFFFFFF >> 9
@@ -124,8 +128,8 @@ class NullDevice(Driver):
 
     def _take_bytes(self, rq: Request) -> bool:
         # null_handle_throttled
-        if not self.tick.armed:
-            self.tick.arm()
+        if not self.tick.active:
+            self.tick.restart()
         self.left_bytes -= rq.nr_sectors << 9
         if self.left_bytes < 0:
             for queue in self.queues:
@@ -146,25 +150,33 @@ class NullDevice(Driver):
 
 
 class NullTick(Event):
-    """The bandwidth timer; stops after an interval without traffic."""
+    """The bandwidth timer (nullb_bwtimer_fn)."""
 
     def __init__(self, device: NullDevice) -> None:
         self.device = device
-        self.armed = False
+        self.active = False
+        self.due_ns = 0
 
-    def arm(self) -> None:
-        """Fire after one interval."""
-        self.armed = True
-        clock = self.device.host.clock
-        clock.at(clock.now_ns + TICK_NS, self)
+    def start(self) -> int:
+        """The timer waits for its next beat."""
+        self.active = True
+        return self.device.host.clock.at(self.due_ns, self)
+
+    def restart(self) -> int:
+        """hrtimer_restart: it starts with the time it was last due at, so one that has stopped fires at once."""
+        now = self.device.host.clock.now_ns
+        if self.due_ns <= now:
+            return self.fire(now)
+        return self.start()
 
     def fire(self, now_ns: int) -> int:
-        """One interval is over."""
-        self.armed = False
-        if self.device.left_bytes != self.device.tick_bytes:
-            self.device.refill()
-            self.arm()
-        return 0
+        """One interval is over: nothing more if there was no traffic, else a new budget and the next beat."""
+        self.active = False
+        if self.device.left_bytes == self.device.tick_bytes:
+            return 0
+        self.device.refill()
+        self.due_ns += ((now_ns - self.due_ns) // TICK_NS + 1) * TICK_NS
+        return self.start()
 
 
 def _tag_set(settings: Settings, nr_cpus: int) -> TagSet:

@@ -37,7 +37,7 @@ cdef class Cpu(Event):
     cdef readonly Work work
 
     @cython.locals(clock=EventQueue, at=int64_t)
-    cpdef int kick(self) except -1
+    cpdef int kick(self, bint inline) except -1
     cpdef int fire(self, int64_t now_ns) except -1
     @cython.locals(host=MachineHost, clock=EventQueue, start=int64_t, task=Task)
     cpdef int loop(self) except -1
@@ -52,7 +52,6 @@ cdef class Cpu(Event):
 
 cdef class MachineHost(Host):
     cdef readonly EventQueue events
-    cdef public bint in_section
     cdef readonly bint preempt_full
     cdef public int llc_cpus
     cdef readonly list cpus

@@ -126,16 +126,17 @@ class Cpu(Event):
         self.irq_ns = 0
         self.worker_ns = 0
 
-    def kick(self) -> int:
-        """There is something to run: now if the CPU is idle and nobody else is in a section, else at its time."""
+    def kick(self, inline: bool) -> int:
+        """There is something to run. `inline`: at once if the CPU is idle and nobody is in a section; only for callers
+        that have nothing left to do, as what runs may use again what they hold. Else by an event, at its time."""
         if self.running or self.scheduled:
             return 0
         clock = self.host.events
-        if self.host.in_section or self.busy_until_ns > clock.now_ns:
-            self.scheduled = True
-            at = clock.now_ns
-            return clock.at(at if at > self.busy_until_ns else self.busy_until_ns, self)
-        return self.loop()
+        if inline and not self.host.in_section and self.busy_until_ns <= clock.now_ns:
+            return self.loop()
+        self.scheduled = True
+        at = clock.now_ns
+        return clock.at(at if at > self.busy_until_ns else self.busy_until_ns, self)
 
     def fire(self, now_ns: int) -> int:
         """It is this CPU's turn."""
@@ -203,6 +204,8 @@ class Cpu(Event):
         host.task_id = KWORKER_PID + self.index
         if self.work.step() == 0:
             self.work = None
+            if self.current is not None and self.works.count == 0:
+                host.charge(STEP_SWITCH)  # back to the task that it interrupted
         self.worker_ns += host.events.now_ns - start
         return 0
 
@@ -249,7 +252,6 @@ class MachineHost(Host):
     ) -> None:
         Host.__init__(self, events, nr_cpus)
         self.events = events
-        self.in_section = False
         self.preempt_full = preempt_full
         self.llc_cpus = llc_cpus or nr_cpus
         self.cpus = [Cpu(self, i) for i in range(nr_cpus)]
@@ -268,7 +270,7 @@ class MachineHost(Host):
         """Interrupt a CPU: `event.fire` runs there before anything else."""
         target: Cpu = self.cpus[cpu]
         target.irqs.push(event)
-        return target.kick()
+        return target.kick(True)
 
     def queue_work(self, work: Work, cpu: int, delay_ns: int) -> int:
         """kblockd_mod_delayed_work_on: queued once; a waiting one is moved to the new time."""
@@ -285,7 +287,7 @@ class MachineHost(Host):
         self.charge(STEP_WAKE_WORKER)
         target: Cpu = self.cpus[work.cpu]
         target.works.push(work)
-        return target.kick()
+        return target.kick(False)
 
     def share_cache(self, cpu: int, other: int) -> bool:
         """Whether both are of the same group of `llc_cpus`."""
@@ -310,7 +312,7 @@ class MachineHost(Host):
         cpu: Cpu = self.cpus[task.cpu]
         self.charge(STEP_WAKE_TASK)
         cpu.tasks.push(task)
-        return cpu.kick()
+        return cpu.kick(False)
 
     def exited(self, task: Task) -> int:
         """A task has ended: tell who wants to know, and stop with the last one."""
@@ -338,4 +340,4 @@ class WorkTimer(Event):
         work.due_ns = -1
         cpu: Cpu = self.host.cpus[work.cpu]
         cpu.works.push(work)
-        return cpu.kick()
+        return cpu.kick(True)

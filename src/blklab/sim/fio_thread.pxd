@@ -1,8 +1,8 @@
 cimport cython
 from libc.stdint cimport int64_t
 from blklab.core.bits cimport NEVER_NS
-from blklab.core.steps cimport (STEP_BIO_ALLOC, STEP_BIO_PAGE, STEP_GETEVENTS, STEP_REAP, STEP_SUBMIT_IO, STEP_SYSCALL,
-                                STEP_USER_IO)
+from blklab.core.steps cimport (STEP_BIO_ALLOC, STEP_BIO_PAGE, STEP_FIRST_TOUCH, STEP_GETEVENTS, STEP_REAP,
+                                STEP_SUBMIT_IO, STEP_SYSCALL, STEP_THREAD_START, STEP_USER_IO)
 from blklab.block.bio cimport Bio
 from blklab.block.consts cimport DONE, F_IDLE, F_SYNC, MAX_BIO_BYTES, OP_DISCARD, OP_READ, OP_WRITE, WAIT
 from blklab.block.queue cimport RequestQueue
@@ -19,6 +19,7 @@ cdef class IoUnit:
     cdef IoUnit next, link
     cdef readonly int ddir, file_index, error
     cdef int bios_left
+    cdef bint touched
     cdef readonly int64_t offset_bytes, length_bytes, start_ns, issue_ns
 
 @cython.final
@@ -54,7 +55,8 @@ cdef class FioThread(Task):
     cpdef int step(self) except -1
     @cython.locals(host=MachineHost, now=int64_t, stream=Stream, early_ns=int64_t)
     cdef int _get(self) except -1
-    cdef int _begin(self, int64_t now_ns) except -1
+    @cython.locals(now_ns=int64_t)
+    cdef int _begin(self) except -1
     @cython.locals(host=MachineHost, clock=EventQueue, stream=Stream, unit=IoUnit)
     cdef int _queue(self) except -1
     cdef int _commit(self) except -1

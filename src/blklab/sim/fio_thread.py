@@ -45,10 +45,12 @@ if not cython.compiled:
     from blklab.core.steps import (
         STEP_BIO_ALLOC,
         STEP_BIO_PAGE,
+        STEP_FIRST_TOUCH,
         STEP_GETEVENTS,
         STEP_REAP,
         STEP_SUBMIT_IO,
         STEP_SYSCALL,
+        STEP_THREAD_START,
         STEP_USER_IO,
     )
     from blklab.sim.fio_phases import (
@@ -88,6 +90,7 @@ class IoUnit:
         self.issue_ns = 0
         self.bios_left = 0
         self.error = 0
+        self.touched = False  # its buffer's pages are there
 
 
 class IoList:
@@ -241,7 +244,7 @@ class FioThread(Task):
         clock = host.events
         now = clock.now_ns
         if not self.begun:
-            self._begin(now)
+            return self._begin()
         if self.ramping and now >= self.ramp_end_ns:
             self.ramping = False
             self.began_ns = now
@@ -267,9 +270,11 @@ class FioThread(Task):
             return self._drain(True, early_ns)
         return self._queue()
 
-    def _begin(self, now_ns: int) -> int:
+    def _begin(self) -> int:
         # The thread runs for the first time: its run time counts from here, or from the end of its ramp
         self.begun = True
+        self.host.charge(STEP_THREAD_START)
+        now_ns = self.host.events.now_ns
         self.epoch_ns = now_ns
         self.began_ns = now_ns
         if self.ramp_ns:
@@ -278,7 +283,7 @@ class FioThread(Task):
         elif self.runtime_ns:
             self.end_ns = now_ns + self.runtime_ns
         self.stats.start_windows(now_ns)
-        return 0
+        return STEP_CONTINUE
 
     def _queue(self) -> int:
         host = self.host
@@ -360,6 +365,10 @@ class FioThread(Task):
         position = 0
         nr_bios = (left + MAX_BIO_BYTES - 1) // MAX_BIO_BYTES if unit.ddir != 2 else 1
         unit.bios_left = nr_bios
+        if not unit.touched and unit.ddir != 2:
+            unit.touched = True
+            if unit.ddir == 0:
+                host.charge_n(STEP_FIRST_TOUCH, (left + 4095) >> 12)
         self.own_plug = False
         if (unit.ddir == 1 or nr_bios > 1) and not self.plug.active:
             self.own_plug = True
@@ -391,6 +400,8 @@ class FioThread(Task):
             left -= size
             self.add(bio)
         self.phase = PH_SUBMITTING
+        if host.yield_due():
+            return STEP_CONTINUE  # a completion that came meanwhile frees its tag before this bio asks for one
         return self._submitting()
 
     def _add_to_call(self, unit: IoUnit) -> int:

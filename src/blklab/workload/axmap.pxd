@@ -21,6 +21,7 @@ cdef class Axmap:
     cpdef void set(self, int64_t block) except *
     @cython.locals(done=int64_t)
     cpdef int64_t set_range(self, int64_t block, int64_t count) except -1
+    cpdef int64_t find(self, int64_t block) noexcept
     @cython.locals(start=int64_t, found=int64_t)
     cpdef int64_t next_free(self, int64_t block) noexcept
     @cython.locals(index=int64_t, level=int, word=uint64_t, free=uint64_t)

@@ -127,6 +127,10 @@ class Axmap:
             done += 1
         return done
 
+    def find(self, block: int) -> int:
+        """The block itself if it is free, else `next_free` of it."""
+        return self.next_free(block) if self.is_set(block) else block
+
     def next_free(self, block: int) -> int:
         """The first free block after `block`, which is used, around the end if need be; -1 if none is free."""
         start = block + 1

@@ -80,18 +80,7 @@ FIO_COMMANDS: Mapping[str, tuple[Takes, str]] = {
     "merge-blktrace-only": (Takes.NOTHING, REFUSE),
 }
 
-# Options of `blklab run` and its kin, for callers that do not say.
-RUN_OPTIONS: Mapping[str, Takes] = {
-    "machine": Takes.VALUE,
-    "set": Takes.VALUE,
-    "kernel": Takes.VALUE,
-    "scheduler": Takes.VALUE,
-    "seed": Takes.VALUE,
-    "costs": Takes.VALUE,
-    "trace": Takes.VALUE,
-    "quiet": Takes.NOTHING,
-}
-
+NO_OPTIONS: Mapping[str, Takes] = {}
 WHERE = "command line"
 
 
@@ -158,13 +147,13 @@ class _Line:
 
 def parse_command_line(
     argv: Sequence[str],
-    own_options: Mapping[str, Takes] = RUN_OPTIONS,
+    own_options: Mapping[str, Takes] = NO_OPTIONS,
     context: Context | None = None,
 ) -> tuple[JobFile | None, list[str]]:
     """Read the words of a command line (without the program's name).
 
-    Returns the jobs, or None if no job was named, and the words that are the caller's: `own_options` and fio's output
-    options, each as one word `--name=value`. Raises BlklabError.
+    Returns the jobs, or None if no job was named, and the words that are the caller's: its `own_options` (name, and
+    whether it has a value) and fio's output options, each as one word `--name=value`. Raises BlklabError.
     """
     line = _Line(own_options, context or Context())
     words = list(argv)

@@ -79,7 +79,8 @@ class IoStream(Stream):
         self.use64 = spec.random_generator == "tausworthe64"
         self.rng = self._seeded(self.use64)
         # fio finds that 32 bits are too few only after it has seeded for the first pass
-        most_blocks = max(f.io_size_bytes for f in layout.files) // min(spec.min_bs_bytes)
+        largest = max(min(f.io_size_bytes, f.real_size_bytes) for f in layout.files)
+        most_blocks = largest // min(spec.min_bs_bytes)
         widens = self.random and not spec.random_generator_given and most_blocks > 0xFFFFFFFF
         self.use64_later = self.use64 or widens
         self.rng_start = self._seeded(self.use64_later)
@@ -215,7 +216,8 @@ class IoStream(Stream):
         for ddir in range(3):
             self.issued[ddir] = 0
         self.mix_issues = 0
-        self.nr_done = 0
+        if self.reset_done_count:
+            self.nr_done = 0
         self.done_ios = ios_in_flight
         self.done_bytes = bytes_in_flight
 
@@ -294,6 +296,8 @@ class IoStream(Stream):
         """The file whose turn it is, opened."""
         if self.nr_done >= self.nr_files:
             return NO_FILE
+        if self.nr_files == 1 and self.is_open[0]:
+            return 0
         file = self.service_file
         if file >= 0 and self.is_open[file]:
             if self.service == SERVICE_SEQUENTIAL:
@@ -480,9 +484,7 @@ class IoStream(Stream):
             return register.next()
         block = truncate(blocks * fraction(self.rng, G_BLOCK, self.use64))
         found = self.maps[file]
-        if found is not None and found.is_set(block):
-            block = found.next_free(block)
-        return block
+        return block if found is None else found.find(block)
 
     def _length(self, file: int, ddir: int, offset: int, is_random: bool) -> int:
         """A length of bsrange or bssplit that fits into the range; 0 if not even the smallest does."""

@@ -14,8 +14,9 @@ Theory of operation
 
 Deliberate differences from fio 3.33
     No option is dropped with its job: the first wrong one ends the reading, with file and line. An include of a file
-    that is being read already is an error (fio goes on until it runs out of files). Files above 16 MiB, lines above
-    8191 characters and binary files are refused. $ncpus and $mb_memory are the simulated machine's, not the host's.
+    that is being read already is an error (fio goes on until it runs out of files). Files above 2 MiB, sections of
+    more than 1000 options, lines above 8191 characters and binary files are refused. $ncpus and $mb_memory are the
+    simulated machine's, not the host's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blklab.core.errors import BlklabError
@@ -32,10 +33,11 @@ from blklab.workload.options import find_option
 from blklab.workload.settings import Settings, build_spec, check_jobs
 from blklab.workload.units import parse_size
 
-MAX_FILE_BYTES = 16 << 20
+MAX_FILE_BYTES = 2 << 20
 MAX_LINE_CHARS = 8191  # fio's buffer for a line
 MAX_SECTION_NAME = 255
 MAX_INCLUDES = 64  # nested
+MAX_OPTIONS = 1000  # of one section
 
 # What the keywords become if the caller does not say: the default machine of `blklab run`.
 DEFAULT_KEYWORDS: Mapping[str, int] = {"$pagesize": 4096, "$mb_memory": 16384, "$ncpus": 8}
@@ -120,7 +122,12 @@ def parse_job_text(
 
 
 def make_job_file(jobs: Sequence[JobSpec], source: str, global_given: Sequence[tuple[str, str]]) -> JobFile:
-    """A JobFile of these jobs, with the notes of all, each once."""
+    """A JobFile of these jobs, with the notes of all, each once.
+
+    exitall in one job holds for all of them: in fio it is one switch for the whole run.
+    """
+    if any(spec.exitall for spec in jobs):
+        jobs = [replace(spec, exitall=True) for spec in jobs]
     notes = dict.fromkeys(note for spec in jobs for note in spec.notes)
     return JobFile(tuple(jobs), tuple(notes), tuple(dict(global_given).items()), source)
 
@@ -172,7 +179,7 @@ class _Reader:
                 continue
             if not found:
                 raise BlklabError(f"{_short(line)!r} stands before the first [section]", where)
-            if line.startswith("include") and line[7:8].isspace():
+            if _is_include(line):
                 found[-1].lines += self.include(line[8:].strip(), self.source, where)
             else:
                 found[-1].lines.append((line, where))
@@ -218,12 +225,17 @@ class _Reader:
         for line, place in self.lines(_read_file(path, include_from=where), str(path)):
             if line.startswith("["):
                 raise BlklabError(f"{_short(line)!r}: an included file cannot start a section", place)
-            if line.startswith("include") and line[7:8].isspace():
+            if _is_include(line):
                 found += self.include(line[8:].strip(), str(path), place)
             else:
                 found.append((line, place))
         self.open_files.pop()
         return found
+
+
+def _is_include(line: str) -> bool:
+    # fio skips whatever one character follows the word
+    return line.startswith("include") and (line[7:8].isspace() or line[7:8] in ("", "="))
 
 
 def _identity(path: Path) -> str:
@@ -236,6 +248,9 @@ def _short(line: str) -> str:
 
 def _apply(section: Section, settings: Settings, context: Context) -> None:
     """Read the options of a section into `settings`, in fio's order."""
+    if len(section.lines) > MAX_OPTIONS:
+        count = f"{len(section.lines)} options; at most {MAX_OPTIONS} are accepted"
+        raise BlklabError(f"section [{_short(section.name)}] has {count}", section.where)
     options: list[tuple[int, str, str | None, str]] = []
     for line, where in section.lines:
         line = _substitute(line, where, context)

@@ -1,0 +1,230 @@
+"""Comparing the model's events with a capture's: which checks a case must pass, and how it came out.
+
+What: `compare` gives a `Verdict`: exact, within tolerance or differs, with counts side by side and the first event that
+is not the same. The checks and their tolerances are data (`tolerances.toml`), one entry for each group of cases, with
+the reason.
+
+Theory of operation
+-------------------
+A check is what the lab's README calls one (`what`: sequence, counts, sectors, runs, iops; the same keys). A case takes the
+first entry whose `cases` pattern fits its name. It is
+
+    exact       if for each device every action occurs as often as in the capture, completions included, and the events
+                of the entry's `order` are the same in the same order
+    within tolerance    if not, but all checks hold
+    differs     if one does not
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import resources
+from typing import Any
+
+from blklab.core.errors import BlklabError
+from blklab.lab.conform_capture import Capture, TracedEvent
+from blklab.lab.conform_model import ModelRun
+
+EXACT = "exact"
+WITHIN = "within tolerance"
+DIFFERS = "differs"
+NOT_YET = "not yet"
+
+# In the order in which reports show them
+ACTIONS = ("Q", "G", "M", "F", "X", "A", "P", "U", "UT", "I", "D", "R", "C")
+NEIGHBOURS = 3
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """One entry of tolerances.toml."""
+
+    cases: tuple[str, ...]
+    reason: str
+    order: tuple[str, ...]
+    checks: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first event that differs: its number among those compared, with what stands around it on both sides."""
+
+    device: str
+    index: int
+    actions: tuple[str, ...]
+    captured: tuple[str, ...]
+    modelled: tuple[str, ...]
+    first: int  # index of the first one shown
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a case came out. `reason`: what is missing (not yet) or which checks failed; `counts`: device -> action ->
+    (capture, model)."""
+
+    case: str
+    status: str
+    reason: str = ""
+    counts: dict[str, dict[str, tuple[int, int]]] | None = None
+    iops: dict[str, tuple[float, float]] | None = None
+    difference: Difference | None = None
+
+
+def load_tolerances() -> tuple[Tolerance, ...]:
+    """The entries of tolerances.toml."""
+    text = resources.files("blklab.lab").joinpath("tolerances.toml").read_text()
+    return tuple(
+        Tolerance(
+            cases=tuple(entry["cases"]),
+            reason=entry["reason"],
+            order=tuple(entry["order"]),
+            checks=tuple(entry.get("checks", ())),
+        )
+        for entry in tomllib.loads(text)["group"]
+    )
+
+
+def tolerance_of(case: str, tolerances: Sequence[Tolerance]) -> Tolerance:
+    """The entry for a case. Raises BlklabError if there is none."""
+    for entry in tolerances:
+        if any(fnmatchcase(case, pattern) for pattern in entry.cases):
+            return entry
+    raise BlklabError(f"no entry fits the case {case}", "tolerances.toml")
+
+
+def compare(capture: Capture, model: ModelRun, tolerance: Tolerance) -> Verdict:
+    """Hold the model's run against the capture."""
+    counts = {
+        device: _counts(capture.events[device], model.events[device]) for device in capture.events
+    }
+    iops = {job: (sum(capture.iops[job]), sum(model.iops[job])) for job in model.iops if job in capture.iops}
+    difference = None
+    for device in capture.events:
+        difference = difference or first_difference(
+            device, capture.events[device], model.events[device], tolerance.order
+        )
+    same_counts = all(one == two for found in counts.values() for one, two in found.values())
+    failed = [f"attribute {text}" for text in model.attribute_differences]
+    for check in tolerance.checks:
+        failed += _failures(check, capture, model)
+    if failed:
+        return Verdict(capture.case, DIFFERS, "; ".join(failed), counts, iops, difference)
+    status = EXACT if same_counts and difference is None else WITHIN
+    return Verdict(capture.case, status, "", counts, iops, difference)
+
+
+def _counts(captured: list[TracedEvent], modelled: list[TracedEvent]) -> dict[str, tuple[int, int]]:
+    one = Counter(event.action for event in captured)
+    two = Counter(event.action for event in modelled)
+    return {action: (one[action], two[action]) for action in ACTIONS if one[action] or two[action]}
+
+
+def first_difference(
+    device: str, captured: list[TracedEvent], modelled: list[TracedEvent], order: Sequence[str]
+) -> Difference | None:
+    """The first event of these actions that is not the same on both sides, or None."""
+    one = [event for event in captured if event.action in order]
+    two = [event for event in modelled if event.action in order]
+    for index in range(max(len(one), len(two))):
+        if index < len(one) and index < len(two) and one[index] == two[index]:
+            continue
+        first = max(0, index - NEIGHBOURS)
+        span = slice(first, index + NEIGHBOURS + 1)
+        return Difference(
+            device,
+            index,
+            tuple(order),
+            tuple(event.text() for event in one[span]),
+            tuple(event.text() for event in two[span]),
+            first,
+        )
+    return None
+
+
+# The checks
+
+
+def _failures(check: dict[str, Any], capture: Capture, model: ModelRun) -> list[str]:
+    what = check["what"]
+    if what == "iops":
+        return _iops_failures(check, capture, model)
+    found = []
+    for device, captured in capture.events.items():
+        modelled = model.events[device]
+        if what == "sequence":
+            if first_difference(device, captured, modelled, check["actions"]) is not None:
+                found.append(f"{device}: order of {' '.join(check['actions'])}")
+        elif what == "counts":
+            found += _count_failures(device, check, captured, modelled)
+        elif what == "sectors":
+            for action in check["actions"]:
+                one, two = _sectors(captured, action), _sectors(modelled, action)
+                if one != two:
+                    found.append(f"{device}: sectors of {action} {two} for {one}")
+        elif what == "runs":
+            found += _run_failures(device, check, captured, modelled)
+        else:
+            raise BlklabError(f"unknown check {what!r}", "tolerances.toml")
+    return found
+
+
+def _allowed(check: dict[str, Any], value: float) -> float:
+    allowed: float = max(check.get("absolute", 0), check.get("relative", 0) * value)
+    return allowed
+
+
+def _count_failures(
+    device: str, check: dict[str, Any], captured: list[TracedEvent], modelled: list[TracedEvent]
+) -> list[str]:
+    one = Counter(event.action for event in captured)
+    two = Counter(event.action for event in modelled)
+    found = []
+    for action in check["actions"]:
+        parts = action.split("+")
+        wanted, got = sum(one[part] for part in parts), sum(two[part] for part in parts)
+        if abs(wanted - got) > _allowed(check, wanted):
+            found.append(f"{device}: {got} {action} for {wanted}")
+    return found
+
+
+def _sectors(events: list[TracedEvent], action: str) -> int:
+    return sum(event.nr_sectors for event in events if event.action == action)
+
+
+def mean_runs(events: list[TracedEvent], action: str) -> dict[str, float]:
+    """Mean length of the runs of one direction among the events of an action: "R" -> mean, "W" -> mean."""
+    lengths: dict[str, list[int]] = {}
+    before = ""
+    for event in events:
+        if event.action != action:
+            continue
+        direction = event.rwbs.lstrip("F")[:1]
+        if direction != before:
+            lengths.setdefault(direction, []).append(0)
+            before = direction
+        lengths[direction][-1] += 1
+    return {direction: sum(found) / len(found) for direction, found in lengths.items()}
+
+
+def _run_failures(
+    device: str, check: dict[str, Any], captured: list[TracedEvent], modelled: list[TracedEvent]
+) -> list[str]:
+    one, two = mean_runs(captured, check["action"]), mean_runs(modelled, check["action"])
+    return [
+        f"{device}: runs of {direction} {two.get(direction, 0):.2f} long for {wanted:.2f}"
+        for direction, wanted in one.items()
+        if abs(two.get(direction, 0) - wanted) > _allowed(check, wanted)
+    ]
+
+
+def _iops_failures(check: dict[str, Any], capture: Capture, model: ModelRun) -> list[str]:
+    found = []
+    for job, rates in capture.iops.items():
+        wanted, got = sum(rates), sum(model.iops.get(job, (0.0, 0.0)))
+        if abs(wanted - got) > _allowed(check, wanted):
+            found.append(f"{job}: {got:.0f} IOPS for {wanted:.0f}")
+    return found

@@ -1,0 +1,275 @@
+"""Running a captured case in the model: set up from setup.json, fed from bios.tsv, traced.
+
+What: `run_case` makes the machine, gives every fio thread the bios that its counterpart sent, runs, and returns the
+events of each traced device. Why bios are given and not generated: then nothing but the block layer is compared.
+
+Theory of operation
+-------------------
+*What* a thread sends (device, offset, size, direction, order) comes from the capture; *when* it sends comes from the job
+file (engine, iodepth, batches) and the model's own completions. The k-th clone of a job section in the order of fio's
+threads gets the bios of that section's k-th task.
+
+Whatever the model cannot set up raises `NotYet` with the reason; nothing in the model knows of any capture.
+
+Deliberate differences: a job that sent I/Os of several bios gets each bio as an I/O of its own only if all its bios have
+one size; fio's start-up time and what else ran in the guest (blktrace, the shell that sampled attributes) are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from blklab.block.attributes import attribute_paths, read, write
+from blklab.block.consts import MAX_BIO_BYTES, TR_ALL
+from blklab.block.elevator import elevator_names
+from blklab.block.trace import Tracer
+from blklab.core.clock import Event
+from blklab.core.errors import AttributeRefused, BlklabError
+from blklab.device.registry import models
+from blklab.lab.conform_capture import Capture, SentBio, TracedEvent
+from blklab.sim.build import BuiltMachine, build
+from blklab.sim.machine import Machine, MachineBuilder
+from blklab.sim.run import Member, Run
+from blklab.workload.jobfile import parse_job_text
+from blklab.workload.jobspec import Clone, JobFile
+from blklab.workload.replay import ReplayStream
+
+if TYPE_CHECKING:
+    from blklab.sim.fio_thread import FioThread
+    from blklab.workload.stream import Stream
+
+COSTS = "lab-guest"
+SEED = 1
+# The kernel lab's names of device models -> ours
+MODELS = {"null": "null", "scsi_debug": "scsi", "virtio": "virtio", "stripe": "stripe", "raid0": "raid0"}
+# Keys of a device in setup.json that are not parameters of its model
+NOT_PARAMETERS = ("name", "model", "size_sectors")
+# What setup.json's `memory` means: bytes of physical memory that lie side by side behind a bio. Where it is not known
+# 4 KiB pages are taken, and the comparison asks for less.
+RUN_BYTES = {"separate": 4096, "unknown": 4096, "contiguous": 2 << 20}
+DDIRS = {"R": 0, "W": 1, "D": 2}
+
+
+class NotYet(Exception):
+    """The model cannot run the case: what it lacks."""
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """What the model did with a case: events as in `Capture`, IOPS a job, and where its queues came out differently."""
+
+    events: dict[str, list[TracedEvent]]
+    iops: dict[str, tuple[float, float]]
+    attribute_differences: list[str]
+    ended_ns: int
+
+
+def run_case(capture: Capture, costs: str = COSTS) -> ModelRun:
+    """Set the case up, run it, and return what happened. Raises NotYet, or BlklabError for a fault of the model."""
+    _check_supported(capture)
+    job_file, names = _jobs(capture)
+    try:
+        built = build(_machine(capture, costs), SEED)
+    except BlklabError as error:
+        raise NotYet(str(error)) from None
+    _write_attributes(capture, built)
+    differences = _compare_attributes(capture, built)
+    try:
+        run = ReplayRun(built, job_file, capture, names)
+    except BlklabError as error:
+        raise NotYet(str(error)) from None
+    tracer = Tracer(built.host, TR_ALL)
+    built.trace(tracer, TR_ALL)
+    for action in capture.setup["actions"]:
+        built.events.at(action["at_ns"], TimedWrite(built, action["device"], action["path"], action["value"]))
+    run.run()
+    iops = {
+        name: _iops(member.thread)
+        for name, member in zip(run.job_names, run.members, strict=True)
+        if member.thread is not None
+    }
+    return ModelRun(_events(tracer, built, capture), iops, differences, built.events.now_ns)
+
+
+# Setting up
+
+
+def _check_supported(capture: Capture) -> None:
+    setup = capture.setup
+    if setup["unsupported"]:
+        raise NotYet(f"the lab cannot describe it: {setup['unsupported']}")
+    have = models()
+    for device in setup["devices"]:
+        if MODELS[device["model"]] not in have:
+            raise NotYet(f"device model {device['model']}")
+    schedulers = elevator_names()
+    for name in setup["initial_limits"].values():
+        if name.get("scheduler", "none") not in schedulers:
+            raise NotYet(f"scheduler {name['scheduler']}")
+    for action in setup["actions"]:
+        if action["path"] == "queue/scheduler" and action["value"] not in schedulers:
+            raise NotYet(f"scheduler {action['value']}")
+    if setup["cgroups"]:
+        raise NotYet("cgroups")
+    if not setup["bios"]:
+        raise NotYet("it was not traced: there are no bios to replay")
+    for job in setup["jobs"]:
+        if job["kind"] != "fio":
+            raise NotYet(f"jobs of blkdiscard ({job['kind']})")
+    if len(setup["jobs"]) > 1:
+        raise NotYet("several fio processes")
+    allowed = {"R", "W", "WS", "RS"}
+    for bio in capture.bios:
+        if bio.rwbs not in allowed:
+            raise NotYet(f"bios like {bio.rwbs}")
+    most = MAX_BIO_BYTES // 4096 * RUN_BYTES[setup["memory"]]
+    if any(bio.nr_sectors << 9 > most for bio in capture.bios):
+        raise NotYet("bios of more than 256 pages, some of which lay side by side")
+
+
+def _machine(capture: Capture, costs: str) -> Machine:
+    setup = capture.setup
+    builder = MachineBuilder()
+    builder.name = capture.case
+    builder.source = capture.case
+    builder.set_kernel(setup["kernel"], capture.case)
+    builder.set_cpu("count", setup["cpus"], capture.case)
+    builder.set_costs(costs, capture.case)
+    parameters = {model.name: {p.name for p in model.parameters} for model in models().values()}
+    for device in setup["devices"]:
+        model = MODELS[device["model"]]
+        made = builder.device(device["name"], capture.case)
+        made.set_model(model, capture.case)
+        for key, value in device.items():
+            if key in NOT_PARAMETERS:
+                continue
+            if key not in parameters[model]:
+                raise NotYet(f"parameter {key} of device model {model}")
+            made.set_parameter(key, value, capture.case)
+    return builder.build()
+
+
+def _write_attributes(capture: Capture, built: BuiltMachine) -> None:
+    # In their order; what the kernel refused must be refused here
+    for written in capture.setup["attributes"]:
+        queue = built.queue(written["device"])
+        try:
+            write(queue, written["path"], written["value"])
+        except AttributeRefused as error:
+            if error.errno == "ENOENT":
+                raise NotYet(f"attribute {written['path']}") from None
+            if written.get("refused") != error.errno:
+                raise
+        else:
+            if "refused" in written:
+                raise BlklabError(f"takes {written['value']!r}, the kernel refused it", written["path"])
+
+
+def _compare_attributes(capture: Capture, built: BuiltMachine) -> list[str]:
+    # Queue attributes as they stood before the jobs, as far as the model has them
+    differences = []
+    for device, limits in capture.setup["initial_limits"].items():
+        queue = built.queue(device)
+        have = set(attribute_paths(queue))
+        for name, wanted in limits.items():
+            path = {"nr_hw_queues": "", "nr_tags": "hctx0/nr_tags"}.get(name, f"queue/{name}")
+            if name == "scheduler":
+                found: Any = queue.elevator_name
+            elif name == "nr_hw_queues":
+                found = queue.nr_hw_queues
+            elif path in have:
+                found = read(queue, path)
+            else:
+                continue
+            if str(found) != str(wanted):
+                differences.append(f"{device}/{path or name}: {found}, the kernel had {wanted}")
+    return differences
+
+
+def _jobs(capture: Capture) -> tuple[JobFile, str]:
+    # The one job file, and its name without suffix
+    name = capture.setup["jobs"][0]["file"]
+    try:
+        return parse_job_text(capture.files[name], name), name.rsplit(".", 1)[0]
+    except BlklabError as error:
+        raise NotYet(str(error)) from None
+
+
+# Running
+
+
+class TimedWrite(Event):
+    """An attribute that is written during the run."""
+
+    def __init__(self, built: BuiltMachine, device: str, path: str, value: str) -> None:
+        self.built = built
+        self.device = device
+        self.path = path
+        self.value = value
+
+    def fire(self, now_ns: int) -> int:
+        """Its time has come."""
+        write(self.built.queue(self.device), self.path, self.value)
+        return 0
+
+
+class ReplayRun(Run):
+    """A run whose threads send the bios of a capture."""
+
+    def __init__(self, built: BuiltMachine, job_file: JobFile, capture: Capture, file_name: str) -> None:
+        super().__init__(built, job_file)
+        self.run_bytes = RUN_BYTES[capture.setup["memory"]]
+        self.job_names: list[str] = []
+        self.sent: dict[int, list[SentBio]] = {}
+        tasks: dict[str, dict[int, list[SentBio]]] = {}
+        for bio in capture.bios:
+            section = bio.job.rpartition(".")[0]
+            tasks.setdefault(section, {}).setdefault(bio.task, []).append(bio)
+        for member in self.members:
+            clone = member.clone
+            section = f"{file_name}/{clone.spec.name}"
+            mine = list(tasks.get(section, {}).values())
+            if clone.clone >= len(mine):
+                raise BlklabError(f"no bios of clone {clone.clone} of {section}", capture.case)
+            self.sent[clone.job_number] = mine[clone.clone]
+            self.job_names.append(f"{section}.{clone.clone}")
+
+    def _stream(self, clone: Clone, file_sizes_bytes: list[int]) -> Stream:
+        spec = clone.spec
+        names = [name.removeprefix("/dev/") for name in spec.filenames] or [next(iter(self.built.queues))]
+        bios = self.sent[clone.job_number]
+        return ReplayStream(
+            [DDIRS[bio.rwbs[0]] for bio in bios],
+            [names.index(bio.device) for bio in bios],
+            [bio.sector << 9 for bio in bios],
+            [bio.nr_sectors << 9 for bio in bios],
+        )
+
+    def _thread(self, member: Member) -> FioThread:
+        thread = super()._thread(member)
+        thread.run_bytes = self.run_bytes
+        return thread
+
+
+def _iops(thread: FioThread) -> tuple[float, float]:
+    ran_ms = max(1, (thread.ended_ns - thread.began_ns) // 1_000_000)
+    stats = thread.stats
+    return stats.read.done_ios * 1000 / ran_ms, stats.write.done_ios * 1000 / ran_ms
+
+
+def _events(tracer: Tracer, built: BuiltMachine, capture: Capture) -> dict[str, list[TracedEvent]]:
+    names = {queue.number: name for name, queue in built.queues.items()}
+    events: dict[str, list[TracedEvent]] = {name: [] for name in capture.events}
+    for record in tracer:
+        device = names[record.device]
+        if device not in events:
+            continue
+        if record.action in ("P", "U", "UT"):
+            event = TracedEvent(record.action, "N", 0, 0, 0 if record.action == "P" else record.extra)
+        elif record.action == "m":
+            event = TracedEvent("m", "N", 0, 0)
+        else:
+            event = TracedEvent(record.action, record.rwbs, record.sector, record.nr_sectors)
+        events[device].append(event)
+    return events
