@@ -67,7 +67,11 @@ FEATURES: list[Feature] = [
     ),
     Feature("plug_lifo", "bool", 1, True, "without a scheduler a plug is issued last request first"),
     Feature(
-        "plug_issue_direct", "bool", 1, True, "without a scheduler a plug is issued directly, even to a busy driver"
+        "plug_issue_direct",
+        "bool",
+        1,
+        True,
+        "without a scheduler a plug is issued directly, even to a busy driver",
     ),
     Feature(
         "plug_sorted",

@@ -2,11 +2,17 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from blklab.core.bits cimport bit64, ffs64, not64
 from blklab.core.host cimport Lock
-from blklab.block.consts cimport BUSY_FACTOR, BUSY_WEIGHT, RQF_MQ_INFLIGHT, WORK_BATCH
+from blklab.core.steps cimport STEP_RQ_INIT, STEP_SCHED_TAG_GET, STEP_TAG_GET
+from blklab.block.bio cimport Bio
+from blklab.block.consts cimport (BUSY_FACTOR, BUSY_WEIGHT, F_FUA, F_PREFLUSH, HOOK_FINISH, HOOK_LIMIT_DEPTH, HOOK_PREPARE,
+                                  RQ_GOT, RQF_ELV, RQF_ELVPRIV, RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT, STS_OK,
+                                  WORK_BATCH)
 from blklab.block.dispatch cimport RunWork
+from blklab.block.elevator cimport Elevator
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request, RequestList
 from blklab.block.sbitmap cimport Waiter
+from blklab.block.submit cimport Submitter
 from blklab.block.swqueue cimport SoftwareQueue
 from blklab.block.tags cimport Tags, TagUser, may_queue
 
@@ -44,6 +50,14 @@ cdef class HardwareQueue:
     cpdef bint has_pending(self) except -1
     @cython.locals(queue=RequestQueue, average=int)
     cpdef void update_busy(self, bint busy) noexcept
+    @cython.locals(queue=RequestQueue, elevator=Elevator, tags=Tags, depth=int, tag=int)
+    cpdef Request get_request(self, Bio bio, int cpu)
+    @cython.locals(queue=RequestQueue, rq=Request)
+    cpdef bint get_request_batch(self, Bio bio, int cpu, int wanted, RequestList cached) except -1
+    @cython.locals(queue=RequestQueue, rq=Request)
+    cdef Request _init_request(self, int cpu, int tag, int internal_tag, int op, int flags)
+    @cython.locals(queue=RequestQueue, tags=Tags)
+    cpdef Tags wait_for_tag(self, Submitter submitter)
     cpdef void tag_busy(self) noexcept
     cpdef int tag_idle(self) except -1
     @cython.locals(tag=int)

@@ -24,15 +24,34 @@ from blklab.block.tags import TagUser
 from blklab.core.host import Lock
 
 if TYPE_CHECKING:
+    from blklab.block.bio import Bio
     from blklab.block.dispatch import RunWork
     from blklab.block.queue import RequestQueue
+    from blklab.block.submit import Submitter
     from blklab.block.swqueue import SoftwareQueue
     from blklab.block.tags import Tags
 
 if not cython.compiled:
-    from blklab.block.consts import BUSY_FACTOR, BUSY_WEIGHT, RQF_MQ_INFLIGHT, WORK_BATCH
+    from blklab.block.consts import (
+        BUSY_FACTOR,
+        BUSY_WEIGHT,
+        F_FUA,
+        F_PREFLUSH,
+        HOOK_FINISH,
+        HOOK_LIMIT_DEPTH,
+        HOOK_PREPARE,
+        RQ_GOT,
+        RQF_ELV,
+        RQF_ELVPRIV,
+        RQF_HW_TAG,
+        RQF_IO_STAT,
+        RQF_MQ_INFLIGHT,
+        STS_OK,
+        WORK_BATCH,
+    )
     from blklab.block.tags import may_queue
     from blklab.core.bits import bit64, ffs64, not64
+    from blklab.core.steps import STEP_RQ_INIT, STEP_SCHED_TAG_GET, STEP_TAG_GET
 
 
 class DispatchWait(Waiter):
@@ -146,6 +165,92 @@ class HardwareQueue:
             if busy:
                 average += BUSY_FACTOR
             self.dispatch_busy = average // BUSY_WEIGHT
+
+    # -- requests -----------------------------------------------------------
+
+    def get_request(self, bio: Bio, cpu: int) -> Request | None:
+        """A request with a scheduler tag, or a driver tag where there is no scheduler (or it uses those); None: no tag."""
+        queue = self.queue
+        elevator = queue.elevator
+        if elevator is not None and not queue.hw_tag:
+            tags = self.sched_tags
+            depth = 0
+            if queue.elevator_hooks & HOOK_LIMIT_DEPTH:
+                depth = elevator.limit_depth(bio.op, bio.flags)
+            tag = tags.bitmap.get_shallow(cpu, depth) if depth else tags.bitmap.get(cpu)
+            if tag < 0:
+                return None
+            queue.host.charge(STEP_SCHED_TAG_GET)
+            return self._init_request(cpu, -1, tag + tags.nr_reserved, bio.op, bio.flags)
+        tags = self.tags
+        if self.tag_queue_shared:
+            self.tag_busy()
+            if not may_queue(self.user, tags):
+                return None
+        tag = tags.bitmap.get(cpu)
+        if tag < 0:
+            return None
+        queue.host.charge(STEP_TAG_GET)
+        return self._init_request(cpu, tag + tags.nr_reserved, -1, bio.op, bio.flags)
+
+    def get_request_batch(self, bio: Bio, cpu: int, wanted: int, cached: RequestList) -> bool:
+        """io_uring: up to `wanted` requests at once into a plug's cache, if their tags are free now and not limited."""
+        queue = self.queue
+        if self.tag_queue_shared or (queue.elevator is not None and queue.elevator_hooks & HOOK_LIMIT_DEPTH):
+            return False
+        while wanted > 0:
+            rq = self.get_request(bio, cpu)
+            if rq is None:
+                break
+            cached.append(rq)
+            wanted -= 1
+        return cached.count > 0
+
+    def _init_request(self, cpu: int, tag: int, internal_tag: int, op: int, flags: int) -> Request:
+        # blk_mq_rq_ctx_init
+        queue = self.queue
+        if internal_tag < 0:
+            rq: Request | None = self.driver_rqs[tag]
+            if rq is None:
+                rq = Request(queue)
+                self.driver_rqs[tag] = rq
+        else:
+            rq = self.sched_rqs[internal_tag]
+            if rq is None:
+                rq = Request(queue)
+                self.sched_rqs[internal_tag] = rq
+        rq.tag = tag
+        rq.internal_tag = internal_tag
+        rq.hctx = self
+        rq.ctx = queue.ctxs[cpu]
+        rq.op = op
+        rq.flags = flags
+        rq.budget_token = -1
+        rq.status = STS_OK
+        rq.start_ns = queue.clock.now_ns
+        rq.io_start_ns = 0
+        rq.rq_flags = RQF_IO_STAT if queue.iostats else 0
+        if queue.checks:
+            rq.move(RQ_GOT)
+        else:
+            rq.state = RQ_GOT
+        queue.usage += 1
+        queue.host.charge(STEP_RQ_INIT)
+        if queue.elevator is not None:
+            rq.rq_flags |= RQF_ELV
+            if queue.hw_tag:
+                rq.rq_flags |= RQF_HW_TAG
+            if not flags & (F_PREFLUSH | F_FUA) and queue.elevator_hooks & (HOOK_PREPARE | HOOK_FINISH):
+                queue.elevator.prepare_request(rq)
+                rq.rq_flags |= RQF_ELVPRIV
+        return rq
+
+    def wait_for_tag(self, submitter: Submitter) -> Tags:
+        """Queue a task for a tag of the kind it needs; returns what it waits for."""
+        queue = self.queue
+        tags = self.tags if queue.elevator is None or queue.hw_tag else self.sched_tags
+        tags.bitmap.wait(submitter, submitter.wait_index)
+        return tags
 
     # -- driver tags -------------------------------------------------------
 

@@ -23,7 +23,7 @@ cdef class Merger:
     @cython.locals(limits=QueueLimits)
     cdef bint _fits(self, Request rq, int64_t sector, int64_t nr_sectors, int segments) noexcept
     @cython.locals(mask=int64_t, end=int64_t)
-    cdef bint _gap(self, Request rq, Bio before, Bio after) noexcept
+    cdef bint _gap(self, Bio before, Bio after) noexcept
     @cython.locals(queue=RequestQueue)
     cpdef int back_merge(self, Request rq, Bio bio, int segments) except -1
     @cython.locals(queue=RequestQueue)

@@ -100,7 +100,7 @@ class Merger:
         rq.nr_segments += segments
         return True
 
-    def _gap(self, rq: Request, before: Bio, after: Bio) -> bool:
+    def _gap(self, before: Bio, after: Bio) -> bool:
         # req_gap_back_merge: with a virt boundary, the first must end and the second begin on it
         mask = self.queue.limits.virt_boundary_mask
         if mask == 0:
@@ -111,13 +111,13 @@ class Merger:
     def back_merge(self, rq: Request, bio: Bio, segments: int) -> int:
         """Append `bio` to `rq` if limits allow it: MERGE_OK or MERGE_FAILED. Traces M."""
         queue = self.queue
-        if self._gap(rq, rq.biotail, bio) or not self._fits(rq, rq.sector, bio.nr_sectors, segments):
+        if self._gap(rq.biotail, bio) or not self._fits(rq, rq.sector, bio.nr_sectors, segments):
             return MERGE_FAILED
         if queue.trace_mask & TR_M:
             queue.tracer.add(TR_M, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
         queue.host.charge(STEP_MERGE)
         if queue.qos is not None:
-            queue.qos_merge(rq, bio)
+            queue.qos.merge(rq, bio)
         rq.biotail.next = bio
         rq.biotail = bio
         rq.nr_sectors += bio.nr_sectors
@@ -128,13 +128,13 @@ class Merger:
     def front_merge(self, rq: Request, bio: Bio, segments: int) -> int:
         """Put `bio` before `rq` if limits allow it: MERGE_OK or MERGE_FAILED. Traces F."""
         queue = self.queue
-        if self._gap(rq, bio, rq.bio) or not self._fits(rq, bio.sector, bio.nr_sectors, segments):
+        if self._gap(bio, rq.bio) or not self._fits(rq, bio.sector, bio.nr_sectors, segments):
             return MERGE_FAILED
         if queue.trace_mask & TR_F:
             queue.tracer.add(TR_F, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
         queue.host.charge(STEP_MERGE)
         if queue.qos is not None:
-            queue.qos_merge(rq, bio)
+            queue.qos.merge(rq, bio)
         bio.next = rq.bio
         rq.bio = bio
         rq.sector = bio.sector
@@ -154,7 +154,7 @@ class Merger:
             self._no_merge(rq)
             return MERGE_FAILED
         if queue.qos is not None:
-            queue.qos_merge(rq, bio)
+            queue.qos.merge(rq, bio)
         rq.biotail.next = bio
         rq.biotail = bio
         rq.nr_sectors += bio.nr_sectors
@@ -224,7 +224,7 @@ class Merger:
                 self._no_merge(rq)
                 return False
         else:
-            if rq.sector + rq.nr_sectors != following.sector or self._gap(rq, rq.biotail, following.bio):
+            if rq.sector + rq.nr_sectors != following.sector or self._gap(rq.biotail, following.bio):
                 return False
             if rq.nr_sectors + following.nr_sectors > limits.request_max_sectors(rq.sector):
                 return False

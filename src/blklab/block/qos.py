@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-Policies form a list, each with the next one in `following`; every hook is called for each in order, `done_bio` and
-`done` too. `throttle` may return WAIT: then the policy keeps the submitter and wakes it, and the chain goes on with the
-policy behind it (the submitter remembers which in `qos_next`). No policy is built in yet: the chain is their seam.
+Policies form a chain; every hook is called for each in order. `throttle` may return WAIT: then the policy keeps the
+submitter and wakes it, and the chain goes on with that policy (the submitter remembers which in `qos_next`). No policy
+is built in yet: the chain is their seam.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from blklab.block.submit import Submitter
 
 if not cython.compiled:
-    from blklab.block.consts import DONE
+    from blklab.block.consts import DONE, WAIT
 
 
 class Qos:
@@ -28,7 +28,6 @@ class Qos:
 
     def __init__(self, queue: RequestQueue) -> None:
         self.queue = queue
-        self.following: Qos | None = None
 
     def throttle(self, bio: Bio, submitter: Submitter) -> int:
         """Before a tag is taken: DONE, or WAIT after having kept `submitter` to wake it."""
@@ -48,3 +47,46 @@ class Qos:
 
     def done(self, rq: Request) -> None:
         """The request is freed."""
+
+
+class QosChain:
+    """The policies of one queue, in order."""
+
+    def __init__(self, policies: list[Qos]) -> None:
+        self.policies = policies
+
+    def throttle(self, bio: Bio, submitter: Submitter) -> int:
+        """Ask each policy, beginning with the one that the submitter waited for. DONE or WAIT."""
+        start = submitter.qos_next
+        for i in range(start, len(self.policies)):
+            policy: Qos = self.policies[i]
+            if policy.throttle(bio, submitter) == WAIT:
+                submitter.qos_next = i
+                return WAIT
+        submitter.qos_next = 0
+        return DONE
+
+    def track(self, rq: Request, bio: Bio) -> None:
+        """The bio got a request."""
+        for policy in self.policies:
+            policy.track(rq, bio)
+
+    def merge(self, rq: Request, bio: Bio) -> None:
+        """The bio was merged into a request."""
+        for policy in self.policies:
+            policy.merge(rq, bio)
+
+    def issue(self, rq: Request) -> None:
+        """The request goes to the driver."""
+        for policy in self.policies:
+            policy.issue(rq)
+
+    def requeue(self, rq: Request) -> None:
+        """The driver gave it back."""
+        for policy in self.policies:
+            policy.requeue(rq)
+
+    def done(self, rq: Request) -> None:
+        """The request is freed."""
+        for policy in self.policies:
+            policy.done(rq)

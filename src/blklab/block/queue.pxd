@@ -18,12 +18,12 @@ from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.iostat cimport IoStat
 from blklab.block.limits cimport QueueLimits
 from blklab.block.merge cimport Merger
-from blklab.block.qos cimport Qos
+from blklab.block.qos cimport QosChain
 from blklab.block.request cimport Request, RequestList
 from blklab.block.sbitmap cimport WaitQueue
 from blklab.block.submit cimport Submitter
 from blklab.block.swqueue cimport SoftwareQueue
-from blklab.block.tags cimport Tags, TagSet, may_queue
+from blklab.block.tags cimport TagSet
 from blklab.block.timeout cimport TimeoutTimer
 from blklab.block.trace cimport Tracer
 
@@ -45,7 +45,7 @@ cdef class RequestQueue:
     cdef public str elevator_name
     cdef public int elevator_hooks
     cdef public bint hw_tag
-    cdef public Qos qos
+    cdef public QosChain qos
     cdef readonly Tracer tracer
     cdef readonly int trace_mask
     cdef public Request last_merge
@@ -54,7 +54,7 @@ cdef class RequestQueue:
     cdef public int nomerges, rq_affinity, nr_requests, freeze_depth
     cdef readonly int nr_hw_queues
     cdef public int64_t io_timeout_ns
-    cdef readonly int64_t usage
+    cdef public int64_t usage
     cdef readonly WaitQueue frozen_waiters
     cdef public list when_drained
     cdef RequestList one
@@ -67,19 +67,6 @@ cdef class RequestQueue:
     cpdef wait_unfrozen(self, Submitter submitter)
     @cython.locals(elevator=Elevator, ctx=SoftwareQueue, merged=bint)
     cpdef bint sched_bio_merge(self, Bio bio, int segments, Submitter submitter) except -1
-    @cython.locals(policy=Qos)
-    cpdef int qos_throttle(self, Bio bio, Submitter submitter) except -1
-    @cython.locals(policy=Qos)
-    cpdef qos_merge(self, Request rq, Bio bio)
-    @cython.locals(cpu=int, hctx=HardwareQueue, elevator=Elevator, tags=Tags, depth=int, tag=int)
-    cpdef Request get_request(self, Bio bio, Submitter submitter)
-    @cython.locals(hctx=HardwareQueue, rq=Request)
-    cpdef bint get_request_batch(self, Bio bio, Submitter submitter, int wanted) except -1
-    @cython.locals(rq=Request)
-    cdef Request _init_request(self, HardwareQueue hctx, int cpu, int tag, int internal_tag, int op, int flags)
-    @cython.locals(tags=Tags)
-    cpdef Tags wait_for_tag(self, HardwareQueue hctx, Submitter submitter)
-    @cython.locals(policy=Qos)
     cpdef int start_bio(self, Request rq, Bio bio, int segments) except -1
     cpdef int trace_insert(self, Request rq) except -1
     @cython.locals(hctx=HardwareQueue, ctx=SoftwareQueue)
@@ -110,9 +97,8 @@ cdef class RequestQueue:
     @cython.locals(hctx=HardwareQueue, status=int)
     cpdef int issue_prepared(self, Request rq, bint last) except -1
     cpdef int issue_directly(self, Request rq, bint last) except -1
-    @cython.locals(now=int64_t, policy=Qos)
+    @cython.locals(now=int64_t)
     cpdef int start_request(self, Request rq) except -1
-    @cython.locals(policy=Qos)
     cpdef int requeued(self, Request rq) except -1
     @cython.locals(hctx=HardwareQueue)
     cpdef int requeue(self, Request rq) except -1
@@ -125,6 +111,6 @@ cdef class RequestQueue:
     cpdef int end_bios(self, Request rq, int status) except -1
     @cython.locals(parent=Bio)
     cpdef int end_bio(self, Bio bio, int status) except -1
-    @cython.locals(hctx=HardwareQueue, policy=Qos, cpu=int)
+    @cython.locals(hctx=HardwareQueue, cpu=int)
     cpdef int free_request(self, Request rq) except -1
     cdef int _drained(self) except -1

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from blklab.block.driver import Driver
     from blklab.block.elevator import Elevator
     from blklab.block.features import Features
-    from blklab.block.qos import Qos
+    from blklab.block.qos import QosChain
     from blklab.block.submit import Submitter
     from blklab.block.tags import Tags, TagSet
     from blklab.block.trace import Tracer
@@ -123,7 +123,7 @@ class RequestQueue:
         self.elevator_name = "none"
         self.elevator_hooks = 0
         self.hw_tag = False
-        self.qos: Qos | None = None
+        self.qos: QosChain | None = None
         self.tracer: Tracer | None = None
         self.trace_mask = 0
         self.last_merge: Request | None = None
@@ -205,112 +205,7 @@ class RequestQueue:
         self.host.unlock(ctx.lock)
         return merged
 
-    # -- rq-qos chain ----------------------------------------------------------------
-
-    def qos_throttle(self, bio: Bio, submitter: Submitter) -> int:
-        """Ask each policy, from the one that made the submitter wait on."""
-        policy = self.qos if submitter.qos_next is None else submitter.qos_next
-        while policy is not None:
-            if policy.throttle(bio, submitter) == WAIT:
-                submitter.qos_next = policy
-                return WAIT
-            policy = policy.following
-        submitter.qos_next = None
-        return DONE
-
-    def qos_merge(self, rq: Request, bio: Bio) -> None:
-        """Tell each policy of a merge."""
-        policy = self.qos
-        while policy is not None:
-            policy.merge(rq, bio)
-            policy = policy.following
-
-    # -- a request is allocated --------------------------------------------------------
-
-    def get_request(self, bio: Bio, submitter: Submitter) -> Request | None:
-        """A request with a scheduler tag, or a driver tag where there is no scheduler (or it uses those); None: no tag."""
-        cpu = submitter.cpu
-        hctx: HardwareQueue = self.map[cpu]
-        elevator = self.elevator
-        if elevator is not None and not self.hw_tag:
-            tags = hctx.sched_tags
-            depth = 0
-            if self.elevator_hooks & HOOK_LIMIT_DEPTH:
-                depth = elevator.limit_depth(bio.op, bio.flags)
-            tag = tags.bitmap.get_shallow(cpu, depth) if depth else tags.bitmap.get(cpu)
-            if tag < 0:
-                return None
-            self.host.charge(STEP_SCHED_TAG_GET)
-            return self._init_request(hctx, cpu, -1, tag + tags.nr_reserved, bio.op, bio.flags)
-        tags = hctx.tags
-        if hctx.tag_queue_shared:
-            hctx.tag_busy()
-            if not may_queue(hctx.user, tags):
-                return None
-        tag = tags.bitmap.get(cpu)
-        if tag < 0:
-            return None
-        self.host.charge(STEP_TAG_GET)
-        return self._init_request(hctx, cpu, tag + tags.nr_reserved, -1, bio.op, bio.flags)
-
-    def get_request_batch(self, bio: Bio, submitter: Submitter, wanted: int) -> bool:
-        """io_uring: up to `wanted` requests at once into the plug's cache, if their tags are free now and not limited."""
-        hctx: HardwareQueue = self.map[submitter.cpu]
-        if hctx.tag_queue_shared or (self.elevator is not None and self.elevator_hooks & HOOK_LIMIT_DEPTH):
-            return False
-        while wanted > 0:
-            rq = self.get_request(bio, submitter)
-            if rq is None:
-                break
-            submitter.plug.cached.append(rq)
-            wanted -= 1
-        return submitter.plug.cached.count > 0
-
-    def _init_request(
-        self, hctx: HardwareQueue, cpu: int, tag: int, internal_tag: int, op: int, flags: int
-    ) -> Request:
-        # blk_mq_rq_ctx_init
-        if internal_tag < 0:
-            rq: Request | None = hctx.driver_rqs[tag]
-            if rq is None:
-                rq = Request(self)
-                hctx.driver_rqs[tag] = rq
-        else:
-            rq = hctx.sched_rqs[internal_tag]
-            if rq is None:
-                rq = Request(self)
-                hctx.sched_rqs[internal_tag] = rq
-        rq.tag = tag
-        rq.internal_tag = internal_tag
-        rq.hctx = hctx
-        rq.ctx = self.ctxs[cpu]
-        rq.op = op
-        rq.flags = flags
-        rq.budget_token = -1
-        rq.status = STS_OK
-        rq.start_ns = self.clock.now_ns
-        rq.io_start_ns = 0
-        rq.rq_flags = RQF_IO_STAT if self.iostats else 0
-        if self.checks:
-            rq.move(RQ_GOT)
-        else:
-            rq.state = RQ_GOT
-        self.usage += 1
-        self.host.charge(STEP_RQ_INIT)
-        if self.elevator is not None:
-            rq.rq_flags |= RQF_ELV
-            if self.hw_tag:
-                rq.rq_flags |= RQF_HW_TAG
-            if not flags & (F_PREFLUSH | F_FUA) and self.elevator_hooks & (HOOK_PREPARE | HOOK_FINISH):
-                self.elevator.prepare_request(rq)
-                rq.rq_flags |= RQF_ELVPRIV
-        return rq
-
-    def wait_for_tag(self, hctx: HardwareQueue, submitter: Submitter) -> Tags:
-        """Queue a task for a tag of the kind it needs; returns what it waits for."""
-        tags = hctx.tags if self.elevator is None or self.hw_tag else hctx.sched_tags
-        tags.bitmap.wait(submitter, submitter.wait_index)
-        return tags
+    # -- a request takes it --------------------------------------------------------------
 
     def start_bio(self, rq: Request, bio: Bio, segments: int) -> int:
         """The request takes the bio: G, counters."""
@@ -325,10 +220,7 @@ class RequestQueue:
         rq.nr_sectors = bio.nr_sectors
         rq.nr_segments = segments
         if self.qos is not None:
-            policy = self.qos
-            while policy is not None:
-                policy.track(rq, bio)
-                policy = policy.following
+            self.qos.track(rq, bio)
         if rq.rq_flags & RQF_IO_STAT:
             self.stat.started(rq.op, self.clock.now_ns)
         return 0
@@ -526,10 +418,7 @@ class RequestQueue:
         else:
             rq.state = RQ_STARTED
         if self.qos is not None:
-            policy = self.qos
-            while policy is not None:
-                policy.issue(rq)
-                policy = policy.following
+            self.qos.issue(rq)
         rq.deadline_ns = now + self.io_timeout_ns
         if not self.timer.armed:
             self.timer.arm(rq.deadline_ns)
@@ -542,10 +431,7 @@ class RequestQueue:
         if self.trace_mask & TR_R:
             self.tracer.add(TR_R, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, 0)
         if self.qos is not None:
-            policy = self.qos
-            while policy is not None:
-                policy.requeue(rq)
-                policy = policy.following
+            self.qos.requeue(rq)
         rq.move(RQ_DISPATCH)
         self.put_rq_budget(rq)
         return 0
@@ -649,10 +535,7 @@ class RequestQueue:
         if rq.rq_flags & RQF_MQ_INFLIGHT:
             hctx.user.nr_active -= 1
         if self.qos is not None:
-            policy = self.qos
-            while policy is not None:
-                policy.done(rq)
-                policy = policy.following
+            self.qos.done(rq)
         if self.checks:
             rq.move(RQ_FREE)
         else:

@@ -26,7 +26,7 @@ cdef class Submitter(Waiter):
     cdef readonly Request rq
     cdef Tags tags
     cdef readonly int stage
-    cdef public object qos_next
+    cdef public int qos_next
     cdef Bio pending_head, pending_tail
     cdef RequestList batch
 

@@ -93,7 +93,7 @@ class Submitter(Waiter):
         self.tags: Tags | None = None
         self.segments = 0
         self.wait_index = 0
-        self.qos_next: object = None
+        self.qos_next = 0
         self.pending_head: Bio | None = None
         self.pending_tail: Bio | None = None
         self.batch = RequestList()
@@ -174,7 +174,7 @@ class Submitter(Waiter):
                 return DONE
             stage = STAGE_QOS
         if stage == STAGE_QOS:
-            if queue.qos is not None and queue.qos_throttle(bio, self) == WAIT:
+            if queue.qos is not None and queue.qos.throttle(bio, self) == WAIT:
                 self.stage = STAGE_QOS
                 return self._sleep()
             stage = STAGE_TAG
@@ -260,11 +260,13 @@ class Submitter(Waiter):
             if plug.active and plug.nr_ios > 1:
                 wanted = plug.nr_ios
                 plug.nr_ios = 1
-                if queue.features.io_uring_batched_tags and queue.get_request_batch(bio, self, wanted):
+                if queue.features.io_uring_batched_tags and queue.hctx_of(self.cpu).get_request_batch(
+                    bio, self.cpu, wanted, plug.cached
+                ):
                     self.rq = plug.cached.popleft()
                     return True
         if stage != STAGE_TAG_WOKEN:
-            self.rq = queue.get_request(bio, self)
+            self.rq = queue.hctx_of(self.cpu).get_request(bio, self.cpu)
             if self.rq is not None:
                 return True
             if bio.flags & F_NOWAIT:
@@ -273,7 +275,7 @@ class Submitter(Waiter):
                 return False
         hctx = queue.hctx_of(self.cpu)
         if stage == STAGE_TAG_AGAIN:
-            self.tags = queue.wait_for_tag(hctx, self)
+            self.tags = hctx.wait_for_tag(self)
             self.stage = STAGE_TAG_WOKEN
             return False
         # blk_mq_get_tag, before it sleeps and each time it was woken: run the queue, which may free tags

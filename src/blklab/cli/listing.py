@@ -63,11 +63,12 @@ def _spans(history: list[tuple[str, int]]) -> str:
 
 def devices(word: str) -> Table:
     """Device models with their parameters."""
-    from blklab.device.registry import DEVICES
+    from blklab.device.registry import models
 
     rows = []
-    for model, device in DEVICES.items():
-        rows += [[model, name, kind, str(default), about] for name, kind, default, about in device.parameters]
+    for model, device in models().items():
+        rows += [[model, item.name, item.kind, str(item.default), item.help] for item in device.parameters]
+        rows += [[model, "preset", "", preset, ""] for preset in device.presets()]
     return ["model", "parameter", "type", "default", "what it is"], rows
 
 
@@ -155,7 +156,7 @@ def attributes(word: str) -> Table:
     """Attributes of a queue, under their sysfs names."""
     from blklab.block.attributes import QUEUE_ATTRIBUTES
 
-    rows = [[item.path, "rw" if item.writable else "ro", item.help] for item in QUEUE_ATTRIBUTES]
+    rows = [[item.path, "rw" if item.set else "ro", item.help] for item in QUEUE_ATTRIBUTES]
     return ["attribute", "", "what it is"], rows
 
 

@@ -66,7 +66,8 @@ STEPS: list[tuple[str, str]] = [
     ("kyber", "kyber's own work on one request: domain, token, histogram"),
     ("mq_deadline", "mq-deadline's own work on one request: sort tree, FIFO, choosing"),
     ("bfq", "bfq's own work on one request: queues, budgets, weights, slices"),
-    ("thread_start", "the program's own work before a thread's first I/O (fio: buffers, clocks, statistics)"),
+    ("thread_start", "the program's own work before a thread's first I/O (fio: files, clocks, statistics)"),
+    ("io_unit", "making one of the iodepth I/O units of a thread, before its first I/O (fio: an io_u)"),
     ("first_touch", "the first use of a page that is read into: page fault, and zeroing the page"),
 ]
 
@@ -111,5 +112,6 @@ STEP_KYBER = 37
 STEP_MQ_DEADLINE = 38
 STEP_BFQ = 39
 STEP_THREAD_START = 40
-STEP_FIRST_TOUCH = 41
-NR_STEPS = 42
+STEP_IO_UNIT = 41
+STEP_FIRST_TOUCH = 42
+NR_STEPS = 43

@@ -183,6 +183,10 @@ def _tag_set(settings: Settings, nr_cpus: int) -> TagSet:
     return TagSet(settings["submit_queues"], settings["hw_queue_depth"], nr_cpus)
 
 
+def _shares(settings: Settings) -> str:
+    return "null" if settings["shared_tags"] else ""
+
+
 MODEL = DeviceModel(
-    "null", "null_blk: completes everything after a fixed time", PARAMETERS, NullDevice, _tag_set, no_presets
+    "null", "null_blk: completes everything after a fixed time", PARAMETERS, NullDevice, _tag_set, no_presets, _shares
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blklab.block.features import Features
     from blklab.core.host import Host
 
-MODULES = ("null",)
+MODULES = ("null", "scsi", "ssd")
 
 Settings = dict[str, Any]
 
@@ -37,7 +37,7 @@ class Parameter(NamedTuple):
 
 class DeviceModel(NamedTuple):
     """A model. `make(settings, host, seed)` gives the driver, `tag_set(settings, nr_cpus)` its tags; `presets()` names its
-    presets with their settings."""
+    presets with their settings. Devices for which `shares(settings)` is the same key use one tag set; '': its own."""
 
     name: str
     help: str
@@ -45,6 +45,7 @@ class DeviceModel(NamedTuple):
     make: Callable[[Settings, Host, int], Driver]
     tag_set: Callable[[Settings, int], TagSet]
     presets: Callable[[], Mapping[str, Settings]]
+    shares: Callable[[Settings], str] = lambda settings: ""
 
 
 class Shared:
@@ -149,9 +150,9 @@ def make_queue(
     seed: int,
     shared: Shared,
 ) -> RequestQueue:
-    """The queue of one device. Devices whose settings name the same `shared_tags` key use one tag set."""
+    """The queue of one device. Devices whose model gives the same key (`shares`) use one tag set."""
     driver = model.make(settings, host, seed)
-    key = f"{model.name}" if settings.get("shared_tags") else ""
+    key = model.shares(settings)
     tag_set = shared.tag_sets.get(key) if key else None
     if tag_set is None:
         tag_set = model.tag_set(settings, host.nr_cpus)

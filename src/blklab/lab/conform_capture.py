@@ -24,7 +24,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -148,13 +148,12 @@ def _read_folder(folder: Path) -> Capture:
                     SentBio(int(task), job, device, rwbs, int(sector), int(nr_sectors), int(batch))
                 )
     timed = {device: list(timed_events(folder, device)) for device in setup["traced"]}
-    gaps = _gaps(timed.values()) if setup["cpus"] == 1 else {}
     return Capture(
         case=setup["case"],
         setup=setup,
         files={name: (folder / name).read_text() for name in names},
         iops=_iops(folder, names),
-        gaps=gaps,
+        gaps=gaps(timed.values()) if setup["cpus"] == 1 else {},
         bios=bios,
         events={device: [item.event for item in events] for device, events in timed.items()},
     )
@@ -173,8 +172,8 @@ def _iops(folder: Path, names: Sequence[str]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _gaps(devices: Iterator[list[TimedEvent]] | Sequence[list[TimedEvent]] | Any) -> dict[str, tuple[int, int]]:
-    # From one event to the next, where both are of one task and no interrupt's completion came between
+def gaps(devices: Iterable[Sequence[TimedEvent]]) -> dict[str, tuple[int, int]]:
+    """Median ns from one event to the next of the same device, where both are of one task: "A B" -> (how many, median)."""
     times: dict[str, list[int]] = defaultdict(list)
     for events in devices:
         for one, two in zip(events, events[1:], strict=False):

@@ -11,13 +11,15 @@ threads gets the bios of that section's k-th task.
 
 Whatever the model cannot set up raises `NotYet` with the reason; nothing in the model knows of any capture.
 
-Deliberate differences: a job that sent I/Os of several bios gets each bio as an I/O of its own only if all its bios have
-one size; fio's start-up time and what else ran in the guest (blktrace, the shell that sampled attributes) are left out.
+Where it was not recorded which pages of memory lay side by side, the case is run twice: with every page elsewhere,
+and with all in one piece. What the kernel did lies between the two.
+
+Deliberate differences: what else ran in the guest (blktrace, the shell that sampled attributes) is left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from blklab.block.attributes import attribute_paths, read, write
@@ -27,7 +29,7 @@ from blklab.block.trace import Tracer
 from blklab.core.clock import Event
 from blklab.core.errors import AttributeRefused, BlklabError
 from blklab.device.registry import models
-from blklab.lab.conform_capture import Capture, SentBio, TracedEvent
+from blklab.lab.conform_capture import Capture, SentBio, TimedEvent, TracedEvent, gaps
 from blklab.sim.build import BuiltMachine, build
 from blklab.sim.machine import Machine, MachineBuilder
 from blklab.sim.run import Member, Run
@@ -45,10 +47,12 @@ SEED = 1
 MODELS = {"null": "null", "scsi_debug": "scsi", "virtio": "virtio", "stripe": "stripe", "raid0": "raid0"}
 # Keys of a device in setup.json that are not parameters of its model
 NOT_PARAMETERS = ("name", "model", "size_sectors")
-# What setup.json's `memory` means: bytes of physical memory that lie side by side behind a bio. Where it is not known
-# 4 KiB pages are taken, and the comparison asks for less.
+# What setup.json's `memory` means: bytes of physical memory that lie side by side behind a bio; "unknown" is run with both
 RUN_BYTES = {"separate": 4096, "unknown": 4096, "contiguous": 2 << 20}
+# Options whose effect on bios is in the bios themselves: dsync is FUA or nothing, fsync a flush bio or nothing
+SEEN_IN_BIOS = ("sync", "fsync")
 DDIRS = {"R": 0, "W": 1, "D": 2}
+PLAIN_BIOS = frozenset({"R", "W", "WS"})
 
 
 class NotYet(Exception):
@@ -57,17 +61,27 @@ class NotYet(Exception):
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What the model did with a case: events as in `Capture`, IOPS a job, and where its queues came out differently."""
+    """What the model did with a case: events, IOPS and gaps as in `Capture`, and where its queues came out differently.
+    `contiguous`: the events of the run with memory in one piece, where that was not known."""
 
     events: dict[str, list[TracedEvent]]
     iops: dict[str, tuple[float, float]]
+    gaps: dict[str, tuple[int, int]]
     attribute_differences: list[str]
-    ended_ns: int
+    contiguous: dict[str, list[TracedEvent]] | None = None
 
 
 def run_case(capture: Capture, costs: str = COSTS) -> ModelRun:
     """Set the case up, run it, and return what happened. Raises NotYet, or BlklabError for a fault of the model."""
     _check_supported(capture)
+    model = _run(capture, costs, RUN_BYTES[capture.setup["memory"]])
+    if capture.setup["memory"] == "unknown":
+        other = _run(capture, costs, RUN_BYTES["contiguous"])
+        model = replace(model, contiguous=other.events)
+    return model
+
+
+def _run(capture: Capture, costs: str, run_bytes: int) -> ModelRun:
     job_file, names = _jobs(capture)
     try:
         built = build(_machine(capture, costs), SEED)
@@ -76,7 +90,7 @@ def run_case(capture: Capture, costs: str = COSTS) -> ModelRun:
     _write_attributes(capture, built)
     differences = _compare_attributes(capture, built)
     try:
-        run = ReplayRun(built, job_file, capture, names)
+        run = ReplayRun(built, job_file, capture, names, run_bytes)
     except BlklabError as error:
         raise NotYet(str(error)) from None
     tracer = Tracer(built.host, TR_ALL)
@@ -89,7 +103,9 @@ def run_case(capture: Capture, costs: str = COSTS) -> ModelRun:
         for name, member in zip(run.job_names, run.members, strict=True)
         if member.thread is not None
     }
-    return ModelRun(_events(tracer, built, capture), iops, differences, built.events.now_ns)
+    timed = _events(tracer, built, capture)
+    events = {device: [item.event for item in found] for device, found in timed.items()}
+    return ModelRun(events, iops, gaps(timed.values()), differences)
 
 
 # Setting up
@@ -119,13 +135,9 @@ def _check_supported(capture: Capture) -> None:
             raise NotYet(f"jobs of blkdiscard ({job['kind']})")
     if len(setup["jobs"]) > 1:
         raise NotYet("several fio processes")
-    allowed = {"R", "W", "WS", "RS"}
     for bio in capture.bios:
-        if bio.rwbs not in allowed:
+        if bio.rwbs not in PLAIN_BIOS:
             raise NotYet(f"bios like {bio.rwbs}")
-    most = MAX_BIO_BYTES // 4096 * RUN_BYTES[setup["memory"]]
-    if any(bio.nr_sectors << 9 > most for bio in capture.bios):
-        raise NotYet("bios of more than 256 pages, some of which lay side by side")
 
 
 def _machine(capture: Capture, costs: str) -> Machine:
@@ -190,8 +202,10 @@ def _compare_attributes(capture: Capture, built: BuiltMachine) -> list[str]:
 def _jobs(capture: Capture) -> tuple[JobFile, str]:
     # The one job file, and its name without suffix
     name = capture.setup["jobs"][0]["file"]
+    lines = capture.files[name].splitlines()
+    text = "\n".join("" if line.split("=")[0].strip() in SEEN_IN_BIOS else line for line in lines)
     try:
-        return parse_job_text(capture.files[name], name), name.rsplit(".", 1)[0]
+        return parse_job_text(text, name), name.rsplit(".", 1)[0]
     except BlklabError as error:
         raise NotYet(str(error)) from None
 
@@ -217,9 +231,13 @@ class TimedWrite(Event):
 class ReplayRun(Run):
     """A run whose threads send the bios of a capture."""
 
-    def __init__(self, built: BuiltMachine, job_file: JobFile, capture: Capture, file_name: str) -> None:
+    def __init__(
+        self, built: BuiltMachine, job_file: JobFile, capture: Capture, file_name: str, run_bytes: int
+    ) -> None:
         super().__init__(built, job_file)
-        self.run_bytes = RUN_BYTES[capture.setup["memory"]]
+        self.run_bytes = run_bytes
+        # A bio of more than 256 pages had some that lay side by side: it is taken as it was
+        self.max_bio_bytes = max(MAX_BIO_BYTES, *(bio.nr_sectors << 9 for bio in capture.bios))
         self.job_names: list[str] = []
         self.sent: dict[int, list[SentBio]] = {}
         tasks: dict[str, dict[int, list[SentBio]]] = {}
@@ -232,7 +250,10 @@ class ReplayRun(Run):
             mine = list(tasks.get(section, {}).values())
             if clone.clone >= len(mine):
                 raise BlklabError(f"no bios of clone {clone.clone} of {section}", capture.case)
-            self.sent[clone.job_number] = mine[clone.clone]
+            bios = mine[clone.clone]
+            if clone.spec.iodepth == 1 and bios[-1].batch < len(bios):
+                raise NotYet("I/Os that became several bios")
+            self.sent[clone.job_number] = bios
             self.job_names.append(f"{section}.{clone.clone}")
 
     def _stream(self, clone: Clone, file_sizes_bytes: list[int]) -> Stream:
@@ -249,6 +270,7 @@ class ReplayRun(Run):
     def _thread(self, member: Member) -> FioThread:
         thread = super()._thread(member)
         thread.run_bytes = self.run_bytes
+        thread.max_bio_bytes = self.max_bio_bytes
         return thread
 
 
@@ -258,9 +280,9 @@ def _iops(thread: FioThread) -> tuple[float, float]:
     return stats.read.done_ios * 1000 / ran_ms, stats.write.done_ios * 1000 / ran_ms
 
 
-def _events(tracer: Tracer, built: BuiltMachine, capture: Capture) -> dict[str, list[TracedEvent]]:
+def _events(tracer: Tracer, built: BuiltMachine, capture: Capture) -> dict[str, list[TimedEvent]]:
     names = {queue.number: name for name, queue in built.queues.items()}
-    events: dict[str, list[TracedEvent]] = {name: [] for name in capture.events}
+    events: dict[str, list[TimedEvent]] = {name: [] for name in capture.events}
     for record in tracer:
         device = names[record.device]
         if device not in events:
@@ -271,5 +293,5 @@ def _events(tracer: Tracer, built: BuiltMachine, capture: Capture) -> dict[str, 
             event = TracedEvent("m", "N", 0, 0)
         else:
             event = TracedEvent(record.action, record.rwbs, record.sector, record.nr_sectors)
-        events[device].append(event)
+        events[device].append(TimedEvent(record.time_ns, record.cpu, record.pid, event))
     return events

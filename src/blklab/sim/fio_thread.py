@@ -15,8 +15,9 @@ have no slat), `complete` when the fetching call returns. slat = issue - start, 
 lat = complete - start.
 
 The kernel's rules: a call of more I/Os than `aio_plug_threshold` - 1 holds a plug; every direct write to a block device
-has its own if there is none yet; an I/O of more than 256 pages becomes several bios under a plug. io_getevents
-wakes its caller at each completion, io_uring only when there are as many as it waits for.
+and every discard has its own if there is none yet, and so has an I/O of more than 256 pages, which becomes several bios
+(unless pages lie side by side: `max_bio_bytes`). A synchronous write or discard goes to sleep with its plug, so a worker
+issues it. io_getevents wakes its caller at each completion, io_uring only when there are as many as it waits for.
 
 Deliberate differences: io_uring submits from the task even where the kernel would punt to an io-wq worker for want of a
 tag; completions are fetched in order of completion.
@@ -47,6 +48,7 @@ if not cython.compiled:
         STEP_BIO_PAGE,
         STEP_FIRST_TOUCH,
         STEP_GETEVENTS,
+        STEP_IO_UNIT,
         STEP_REAP,
         STEP_SUBMIT_IO,
         STEP_SYSCALL,
@@ -151,6 +153,7 @@ class FioThread(Task):
         self.disable_lat = False
         self.ioprio = 0
         self.run_bytes = 4096
+        self.max_bio_bytes = MAX_BIO_BYTES
         self.plug_threshold = 3
         self.pace: Pace | None = None
         self.blkg: object = None
@@ -274,6 +277,7 @@ class FioThread(Task):
         # The thread runs for the first time: its run time counts from here, or from the end of its ramp
         self.begun = True
         self.host.charge(STEP_THREAD_START)
+        self.host.charge_n(STEP_IO_UNIT, self.iodepth)
         now_ns = self.host.events.now_ns
         self.epoch_ns = now_ns
         self.began_ns = now_ns
@@ -363,14 +367,15 @@ class FioThread(Task):
         sector = self.starts_sectors[unit.file_index] + (unit.offset_bytes >> 9)
         left = unit.length_bytes
         position = 0
-        nr_bios = (left + MAX_BIO_BYTES - 1) // MAX_BIO_BYTES if unit.ddir != 2 else 1
+        most = self.max_bio_bytes
+        nr_bios = (left + most - 1) // most if unit.ddir != 2 else 1
         unit.bios_left = nr_bios
         if not unit.touched and unit.ddir != 2:
             unit.touched = True
             if unit.ddir == 0:
                 host.charge_n(STEP_FIRST_TOUCH, (left + 4095) >> 12)
         self.own_plug = False
-        if (unit.ddir == 1 or nr_bios > 1) and not self.plug.active:
+        if (unit.ddir != 0 or left > MAX_BIO_BYTES) and not self.plug.active:
             self.own_plug = True
             self.plug.start(1)
         while left > 0:
@@ -379,8 +384,8 @@ class FioThread(Task):
                 op = OP_DISCARD
             else:
                 op = OP_WRITE if unit.ddir == 1 else OP_READ
-                if size > MAX_BIO_BYTES:
-                    size = MAX_BIO_BYTES
+                if size > most:
+                    size = most
                 host.charge_n(STEP_BIO_PAGE, (size + 4095) >> 12)
             host.charge(STEP_BIO_ALLOC)
             bio = queue.bios.get()
@@ -422,6 +427,10 @@ class FioThread(Task):
                 if result != DONE:
                     return STEP_SLEEP if result == WAIT else STEP_CONTINUE
                 if self.own_plug:
+                    if self.engine == ENGINE_SYNC and self.unit.ddir != 0:
+                        # blkdev_write_iter and the discard ioctl wait before they finish their plug
+                        self._sleep()
+                        break
                     self.phase = PH_OWN_PLUG
                 elif self.queued.count == 0 and self.plug.active:
                     self.phase = PH_BATCH_PLUG
@@ -485,6 +494,7 @@ class FioThread(Task):
             self.waiting = True
             return STEP_SLEEP
         self.in_kernel = False
+        self.plug.active = False
         self.call_head = None
         self.call_tail = None
         self.call_count = 0
