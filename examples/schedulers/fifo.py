@@ -1,6 +1,6 @@
 """A first scheduler: one queue for the whole device, first in, first out, no merging.
 
-    blklab run examples/quick.fio --scheduler examples/schedulers/fifo.py:Fifo
+blklab run examples/quick.fio --scheduler examples/schedulers/fifo.py:Fifo
 """
 
 from blklab import Elevator, RequestList

@@ -37,9 +37,9 @@ MS = 1_000_000
 
 
 class ScriptedDriver(Driver):
-    """Answers each queue_rq from `answers` (else STS_OK) and ends each request with the next of `endings` (else STS_OK),
-    `service_ns` after it took it; with `service_ns` None only `finish` ends requests. `budgets`: how many requests at a
-    time, None for no budget."""
+    """Answers each queue_rq from `answers` (else STS_OK) and ends each request with the next of `endings` (else
+    STS_OK), `service_ns` after it took it; with `service_ns` None only `finish` ends requests. `budgets`: how many
+    requests at a time, None for no budget."""
 
     def __init__(self, service_ns: int | None = 10_000, budgets: int | None = None) -> None:
         super().__init__()
@@ -98,6 +98,7 @@ class ScriptedDriver(Driver):
     def end(self, rq: Request) -> int:
         queue = rq.queue
         if not rq.rq_flags & RQF_LOST:
+            assert rq.hctx is not None
             self.in_service[rq.hctx] -= 1
         queue.put_rq_budget(rq)
         queue.end_request(rq, rq.status)
@@ -181,7 +182,8 @@ class Rig:
             setattr(self.features, name, value)
         self.tag_set = TagSet(nr_hw_queues, depth, nr_cpus, reserved, hctx_shared)
         self.queues = [
-            RequestQueue(f"dev{i}", i, self.host, self.driver, self.tag_set, self.features) for i in range(devices)
+            RequestQueue(f"dev{i}", i, self.host, self.driver, self.tag_set, self.features)
+            for i in range(devices)
         ]
         self.queue = self.queues[0]
         self.tracer = Tracer(self.host)
@@ -192,7 +194,13 @@ class Rig:
         self.next_io = 0
 
     def bio(
-        self, sector: int, nr_sectors: int = 8, op: int = OP_READ, flags: int = 0, device: int = 0, cpu: int = 0
+        self,
+        sector: int,
+        nr_sectors: int = 8,
+        op: int = OP_READ,
+        flags: int = 0,
+        device: int = 0,
+        cpu: int = 0,
     ) -> Bio:
         """A bio, numbered in order."""
         bio = Bio()
@@ -248,7 +256,9 @@ class Rig:
         """Where everything stands, for the message of a failed test."""
         lines = [f"{len(self.ended())} of {self.next_io} bios ended at {self.events.now_ns} ns"]
         for q in self.queues:
-            lines.append(f"{q.name} {q.elevator_name} usage {q.usage} freeze {q.freeze_depth} halted {q.halted}")
+            lines.append(
+                f"{q.name} {q.elevator_name} usage {q.usage} freeze {q.freeze_depth} halted {q.halted}"
+            )
             for h in q.hctxs:
                 sched = h.sched_tags and (h.sched_tags.nr_in_use, h.sched_tags.bitmap.waiting)
                 lines.append(
@@ -256,12 +266,12 @@ class Rig:
                     f"active {h.user.active} {h.user.nr_active} of {h.tags.active_queues} queues, sched {sched} "
                     f"dispatch {h.dispatch_list.count} pending {h.nr_pending} restart {h.restart} "
                     f"waits for tag {h.dispatch_wait.wait_queue is not None} has_pending {h.has_pending()} "
-                    f"work {h.work.pending} {h.work.due_ns} {h.work.run.active}"
+                    f"work {h.work and (h.work.pending, h.work.due_ns, h.work.run.active)}"
                 )
         for s in self.senders:
             lines.append(
-                f"task {s.pid} state {s.state} stage {s.stage} waits {s.wait_queue is not None} batches {len(s.batches)} "
-                f"busy {s.busy} run {s.run.active} plug {s.plug.count} {s.plug.requests.count} {s.plug.cached.count}"
+                f"task {s.pid} state {s.state} stage {s.stage} waits {s.wait_queue is not None} "
+                f"batches {len(s.batches)} busy {s.busy} run {s.run.active} plug {s.plug.count} {s.plug.requests.count} {s.plug.cached.count}"
             )
         lines.append(f"budgets out {self.driver.budgets_out}")
         return "\n".join(lines)
@@ -271,8 +281,12 @@ class Rig:
         for queue in self.queues:
             assert queue.usage == 0, f"{queue.name}: {queue.usage} requests in use"
             for hctx in queue.hctxs:
-                assert hctx.tags.nr_in_use == 0, f"{queue.name} leaked driver tags {hctx.tags.bitmap.in_use()}"
-                assert hctx.sched_tags is None or hctx.sched_tags.nr_in_use == 0, f"{queue.name} leaked scheduler tags"
+                assert hctx.tags.nr_in_use == 0, (
+                    f"{queue.name} leaked driver tags {hctx.tags.bitmap.in_use()}"
+                )
+                assert hctx.sched_tags is None or hctx.sched_tags.nr_in_use == 0, (
+                    f"{queue.name} leaked scheduler tags"
+                )
                 assert hctx.dispatch_list.count == 0 and hctx.nr_pending == 0
                 assert hctx.user.nr_active == 0
                 assert hctx.tags.bitmap.waiting == 0

@@ -1,5 +1,5 @@
-"""Any interleaving of submission, BUSY, completion, error, timeout, elevator switch and attribute change: no bio is lost or ends
-twice, no tag leaks, sectors are conserved, and every request moves only along its table of transitions."""
+"""Any interleaving of submission, BUSY, completion, error, timeout, elevator switch and attribute change: no bio is
+lost or ends twice, no tag leaks, sectors are conserved, and every request moves only along its table of transitions."""
 
 from __future__ import annotations
 
@@ -56,8 +56,14 @@ class Everything(RuleBasedStateMachine):
     def begin(self, nr_cpus, nr_hw_queues, depth, devices, hctx_shared, budgets, costs, features):  # type: ignore[no-untyped-def]
         self.driver = ScriptedDriver(service_ns=50_000, budgets=budgets)
         self.rig = Rig(
-            self.driver, nr_cpus, nr_hw_queues, depth, devices=devices, hctx_shared=hctx_shared,
-            features=features, costs=COSTS if costs else None,
+            self.driver,
+            nr_cpus,
+            nr_hw_queues,
+            depth,
+            devices=devices,
+            hctx_shared=hctx_shared,
+            features=features,
+            costs=COSTS if costs else None,
         )
         self.sent: dict[int, int] = {}
         self.batched = False
@@ -126,17 +132,17 @@ class Everything(RuleBasedStateMachine):
             assert refused.errno == "EINVAL"
 
     @invariant()
-    def no_bio_ends_twice(self):  # type: ignore[no-untyped-def]
+    def no_bio_ends_twice(self) -> None:
         if hasattr(self, "rig"):
             counts = Counter(io for s in self.rig.senders for io, _, _ in s.ended)
             assert not counts or max(counts.values()) == 1
 
     @precondition(lambda self: hasattr(self, "rig"))
     @rule()
-    def drain(self):  # type: ignore[no-untyped-def]
+    def drain(self) -> None:
         self.finish()
 
-    def finish(self):  # type: ignore[no-untyped-def]
+    def finish(self) -> None:
         rig = self.rig
         self.driver.answers.clear()
         if self.driver.service_ns == 0:
@@ -148,12 +154,12 @@ class Everything(RuleBasedStateMachine):
             assert queue.freeze_depth == 0 and not queue.quiesced
         rig.assert_clean()
 
-    def teardown(self):  # type: ignore[no-untyped-def]
+    def teardown(self) -> None:
         if hasattr(self, "rig"):
             self.finish()
             self.sectors_are_conserved()
 
-    def sectors_are_conserved(self):  # type: ignore[no-untyped-def]
+    def sectors_are_conserved(self) -> None:
         """What was queued (Q) has completed (C): the same sectors, device by device, but for bios that got EAGAIN."""
         rig = self.rig
         again = {io for s in rig.senders for io, status, _ in s.ended if status == 12}

@@ -31,8 +31,12 @@ def test_a_plug_is_issued_first_in_first_out_and_traced_later() -> None:
     assert rig.story("P U D") == "P U3 D0+8 D100+8 D200+8"
 
 
-@pytest.mark.parametrize(("plug_max", "requests", "plugs"), [(32, 32, 1), (32, 33, 2), (32, 64, 2), (16, 64, 4)])
-def test_a_plug_holds_as_many_requests_as_its_kernel_lets_it(plug_max: int, requests: int, plugs: int) -> None:
+@pytest.mark.parametrize(
+    ("plug_max", "requests", "plugs"), [(32, 32, 1), (32, 33, 2), (32, 64, 2), (16, 64, 4)]
+)
+def test_a_plug_holds_as_many_requests_as_its_kernel_lets_it(
+    plug_max: int, requests: int, plugs: int
+) -> None:
     rig = Rig(features={"plug_max": plug_max})
     rig.send([rig.bio(i * 100) for i in range(requests)]).run()
     assert rig.counts()["P"] == plugs

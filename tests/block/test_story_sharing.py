@@ -119,9 +119,7 @@ def test_a_scheduler_from_a_file_keeps_the_order() -> None:
     rig = Rig(ScriptedDriver(service_ns=10_000))
     set_elevator(rig.queue, FIFO)
     rig.send([rig.bio(i * 100) for i in range(5)]).run()
-    assert rig.story("P U I D") == (
-        "P U5 I0+8 I100+8 I200+8 I300+8 I400+8 D0+8 D100+8 D200+8 D300+8 D400+8"
-    )
+    assert rig.story("P U I D") == ("P U5 I0+8 I100+8 I200+8 I300+8 I400+8 D0+8 D100+8 D200+8 D300+8 D400+8")
     rig.assert_clean()
 
 
@@ -221,7 +219,9 @@ def test_attributes_read_as_the_kernel_shows_them() -> None:
         ("queue/scheduler", "kybr", "EINVAL", "no scheduler 'kybr'"),
     ],
 )
-def test_what_the_kernel_refuses_is_refused_with_its_reason(path: str, value: str, errno: str, reason: str) -> None:
+def test_what_the_kernel_refuses_is_refused_with_its_reason(
+    path: str, value: str, errno: str, reason: str
+) -> None:
     rig = Rig()
     with pytest.raises(AttributeRefused, match=reason) as caught:
         write(rig.queue, path, value)

@@ -24,7 +24,7 @@ Value = int | str
 
 
 class Attribute(NamedTuple):
-    """One attribute. `get` and `set` take the object it belongs to: the queue, a hardware queue, a scheduler, a driver."""
+    """One attribute. `get` and `set` take what it belongs to: the queue, a hardware queue, a scheduler, a driver."""
 
     path: str
     help: str
@@ -265,7 +265,8 @@ def _find(queue: RequestQueue, path: str) -> tuple[Attribute, Any]:
         own = [p.removeprefix("queue/iosched/") for p in paths if p.startswith("queue/iosched/")]
         have = ", ".join(own) if own else "none"
         raise AttributeRefused(
-            f"the scheduler {queue.elevator_name} has no {path.removeprefix('queue/iosched/')!r}; it has {have} (ENOENT)",
+            f"the scheduler {queue.elevator_name} has no {path.removeprefix('queue/iosched/')!r}; "
+            f"it has {have} (ENOENT)",
             f"{queue.name}: {path}",
             "ENOENT",
         )

@@ -29,7 +29,7 @@ if not cython.compiled:
 
 
 class Bio:
-    """One block I/O. `sector` and `nr_sectors` are what is still to be submitted of it; `io` belongs to the submitter."""
+    """One block I/O. `sector` and `nr_sectors` are what is still to be submitted of it; `io` is the submitter's."""
 
     def __init__(self) -> None:
         self.next: Bio | None = None

@@ -47,14 +47,6 @@ if not cython.compiled:
         STS_RESOURCE,
         YIELD,
     )
-    from blklab.core.steps import (
-        STEP_DISPATCH_ONE,
-        STEP_LOCK_CTX,
-        STEP_LOCK_HCTX,
-        STEP_QUEUE_RQ,
-        STEP_RUN_QUEUE,
-        STEP_SCHED_DISPATCH,
-    )
     from blklab.block.dispatch_phases import (
         AFTER_CTX,
         AFTER_FLUSH,
@@ -70,6 +62,14 @@ if not cython.compiled:
         RESULT_AGAIN,
         RESULT_NOTHING,
         RESULT_SOME,
+    )
+    from blklab.core.steps import (
+        STEP_DISPATCH_ONE,
+        STEP_LOCK_CTX,
+        STEP_LOCK_HCTX,
+        STEP_QUEUE_RQ,
+        STEP_RUN_QUEUE,
+        STEP_SCHED_DISPATCH,
     )
 
 
@@ -122,7 +122,7 @@ class HctxRun:
                 self._sched()
             else:
                 self._try()
-            if self.active and self.hctx.queue.host.yield_due():  # type: ignore[union-attr]
+            if self.active and self.hctx.queue.host.yield_due():
                 return YIELD
         return DONE
 
@@ -266,10 +266,10 @@ class HctxRun:
         return 0
 
     def _next_group(self) -> int:
-        group = self.taken.head.hctx  # type: ignore[union-attr]
+        group = self.taken.head.hctx
         count = 0
-        while self.taken.count and self.taken.head.hctx is group:  # type: ignore[union-attr]
-            self.rqs.append(self.taken.popleft())  # type: ignore[arg-type]
+        while self.taken.count and self.taken.head.hctx is group:
+            self.rqs.append(self.taken.popleft())
             count += 1
         self.list_hctx = group
         return self._begin_list(count, AFTER_SCHED)
@@ -425,7 +425,7 @@ class HctxRun:
 
 
 def _hctx_index(rq: Request) -> int:
-    return rq.hctx.index  # type: ignore[union-attr]
+    return rq.hctx.index
 
 
 class RunWork(Work):

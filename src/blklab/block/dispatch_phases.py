@@ -1,4 +1,4 @@
-"""Names of the phases and results of a run of a hardware queue (dispatch.py); compiled modules take dispatch_phases.pxd."""
+"""Phases and results of a run of a hardware queue (dispatch.py); compiled modules take dispatch_phases.pxd."""
 
 PHASE_TRY = 0
 PHASE_LIST = 1

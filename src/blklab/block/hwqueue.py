@@ -169,7 +169,7 @@ class HardwareQueue:
     # -- requests -----------------------------------------------------------
 
     def get_request(self, bio: Bio, cpu: int) -> Request | None:
-        """A request with a scheduler tag, or a driver tag where there is no scheduler (or it uses those); None: no tag."""
+        """One with a scheduler tag, or a driver tag where there is no scheduler or it uses those. None: no tag."""
         queue = self.queue
         elevator = queue.elevator
         if elevator is not None and not queue.hw_tag:

@@ -71,7 +71,7 @@ class IoStat:
             self.in_flight_read -= 1
 
     def stat_line(self) -> list[int]:
-        """The numbers of the `stat` attribute: for reads and writes ios, merges, sectors, milliseconds; in flight, busy ms,
+        """The numbers of the `stat` attribute: for reads and writes ios, merges, sectors, ms; in flight, busy ms,
         weighted ms; the four of discards; ios and ms of flushes."""
         ms = [t // 1_000_000 for t in self.time_ns]
         busy_ms = self.io_ticks * self.jiffy_ns // 1_000_000

@@ -1,15 +1,13 @@
 """request_queue: one device as the block layer sees it; what a bio and its request go through, step by step.
 
-What: the queue holds what belongs to a device (limits, tags, hardware and software queues, scheduler, counters,
-tracepoints) and the small operations that the submission (`submit.py`), a run of a hardware queue (`dispatch.py`) and a
-driver are written with. They stand here in the order in which a request meets them.
+What: the queue holds what belongs to a device (limits, tags, hardware and software queues, scheduler,
+counters, tracepoints) and the small operations that the submission (`submit.py`), a run of a hardware queue
+(`dispatch.py`) and a driver are written with. They stand here in the order in which a request meets them.
 
-Theory of operation
--------------------
-A request is counted in `usage` from allocation to the end; freezing the queue (`switch.py`) keeps new bios out and
-waits for zero. A completion arrives as a clock event, is taken to the CPU of the interrupt, from there perhaps to the CPU
-that submitted it (`rq_affinity`), and ends the request: C, its bios, its counters, its tags, and a run of the hardware
-queue if one was owed.
+Theory of operation ------------------- A request is counted in `usage` from allocation to the end; freezing
+the queue (`switch.py`) keeps new bios out and waits for zero. A completion arrives as a clock event, is taken
+to the CPU of the interrupt, from there perhaps to the CPU that submitted it (`rq_affinity`), and ends the
+request: C, its bios, its counters, its tags, and a run of the hardware queue if one was owed.
 
 Deliberate differences: no polling; timeouts are looked at when the earliest may have passed, not every jiffy.
 """
@@ -41,34 +39,27 @@ if TYPE_CHECKING:
     from blklab.block.features import Features
     from blklab.block.qos import QosChain
     from blklab.block.submit import Submitter
-    from blklab.block.tags import Tags, TagSet
+    from blklab.block.tags import TagSet
     from blklab.block.trace import Tracer
-    from blklab.core.clock import Clock
     from blklab.core.host import Host
 
 if not cython.compiled:
     from blklab.block.consts import (
-        DONE,
         F_FUA,
         F_PREFLUSH,
         HOOK_BIO_MERGE,
         HOOK_COMPLETED,
-        HOOK_FINISH,
-        HOOK_LIMIT_DEPTH,
-        HOOK_PREPARE,
         HOOK_REQUEUE,
-        RQF_ELV,
-        RQF_ELVPRIV,
-        RQF_HW_TAG,
-        RQF_IO_STAT,
-        RQF_MQ_INFLIGHT,
-        RQF_REMOTE,
         RQ_COMPLETE,
         RQ_DISPATCH,
         RQ_FREE,
-        RQ_GOT,
         RQ_QUEUED,
         RQ_STARTED,
+        RQF_ELV,
+        RQF_ELVPRIV,
+        RQF_IO_STAT,
+        RQF_MQ_INFLIGHT,
+        RQF_REMOTE,
         STS_DEV_RESOURCE,
         STS_OK,
         STS_RESOURCE,
@@ -77,9 +68,7 @@ if not cython.compiled:
         TR_G,
         TR_I,
         TR_R,
-        WAIT,
     )
-    from blklab.block.tags import may_queue
     from blklab.core.steps import (
         STEP_COMPLETE,
         STEP_DISPATCH_ONE,
@@ -90,11 +79,8 @@ if not cython.compiled:
         STEP_QUEUE_RQ,
         STEP_REMOTE_COMPLETE,
         STEP_REQUEUE,
-        STEP_RQ_INIT,
         STEP_SCHED_INSERT,
-        STEP_SCHED_TAG_GET,
         STEP_SOFTIRQ,
-        STEP_TAG_GET,
         STEP_TAG_PUT,
     )
 
@@ -180,7 +166,8 @@ class RequestQueue:
     # -- a bio comes ---------------------------------------------------------------
 
     def start_flush(self, bio: Bio) -> bool:
-        """A bio with preflush or FUA. Without a write cache both mean nothing, and an empty one ends here: False."""
+        """A bio with preflush or FUA. Without a write cache both mean nothing, and an empty one ends here:
+        False."""
         if not self.write_cache:
             bio.flags &= ~(F_PREFLUSH | F_FUA)
             if bio.nr_sectors == 0:
@@ -318,7 +305,8 @@ class RequestQueue:
         self.halted = quiesced or self.stopped
 
     def stop_hw_queues(self) -> None:
-        """A driver that is full stops its queue (blk_mq_stop_hw_queues): nothing is dispatched until it starts it again."""
+        """blk_mq_stop_hw_queues: nothing is dispatched until the driver, which is full, starts the queue
+        again."""
         self.stopped = True
         self.halted = True
 
@@ -437,7 +425,8 @@ class RequestQueue:
         return 0
 
     def requeue(self, rq: Request) -> int:
-        """blk_mq_requeue_request: a driver gives a started request back to the scheduler; its queue is run by a worker."""
+        """blk_mq_requeue_request: a driver gives a started request back; it is inserted again, a worker runs
+        the queue."""
         self.requeued(rq)
         if rq.rq_flags & RQF_ELVPRIV and self.elevator_hooks & HOOK_REQUEUE:
             self.elevator.requeue_request(rq)
@@ -454,7 +443,8 @@ class RequestQueue:
     # -- it completes --------------------------------------------------------------------------
 
     def complete(self, rq: Request, status: int) -> int:
-        """blk_mq_complete_request, called by drivers at the time of completion: an interrupt on the device's CPU."""
+        """blk_mq_complete_request, called by drivers at the time of completion: an interrupt on the device's
+        CPU."""
         if rq.state != RQ_STARTED:
             return 0
         rq.status = status

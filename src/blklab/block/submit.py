@@ -1,24 +1,24 @@
 """The trip of a bio down to the driver, or to where it must wait: blk_mq_submit_bio, in stages.
 
 What: `Submitter` is what the kernel's `current` is to the block layer: the plug, the list of bios still to be
-submitted, and where in its submission the present bio is. `advance` takes it as far as it goes. Why stages: a submission
-may sleep (no tag, frozen queue, held back by a policy) or must let another CPU go first; it is then continued
-from the state kept here, never from a Python stack.
+submitted, and where in its submission the present bio is. `advance` takes it as far as it goes. Why stages: a
+submission may sleep (no tag, frozen queue, held back by a policy) or must let another CPU go first; it is
+then continued from the state kept here, never from a Python stack.
 
 Theory of operation (as in 6.1)
 -------------------------------
-    ENTER     Q is traced; a frozen queue makes the task sleep
-    SPLIT     a bio that exceeds the limits is cut (X): the front goes on, the rest is submitted after it
-    MERGE     into the plug's last request, then into the scheduler's requests or this CPU's software queue: M, F
-    QOS       the rq-qos chain may hold it back
-    TAG       a tag: cached in the plug, or from the bitmap. When there is none: run the hardware queue, try again, then
+    ENTER     Q is traced; a frozen queue makes the task sleep SPLIT     a bio that exceeds the limits is cut
+    (X): the front goes on, the rest is submitted after it MERGE     into the plug's last request, then into
+    the scheduler's requests or this CPU's software queue: M, F QOS       the rq-qos chain may hold it back
+    TAG       a tag: cached in the plug, or from the bitmap. When there is none: run the hardware queue, try
+    again, then
               sleep in a wait queue; sleeping flushes the plug (UT)
     REQUEST   G; the request is set up
     PLUG      into the plug, which is flushed first if it is full
     ISSUE     or: insert (I) and have the queue run; or straight to the driver (D)
 
-`advance` returns DONE (nothing more to submit), WAIT (the waker makes the submitter runnable, then call again) or YIELD
-(call again at this CPU's next turn).
+`advance` returns DONE (nothing more to submit), WAIT (the waker makes the submitter runnable, then call
+again) or YIELD (call again at this CPU's next turn).
 
 Deliberate differences: bios of stacked devices come with their devices; flushes are a seam (`start_flush`).
 """
@@ -36,7 +36,6 @@ from blklab.block.sbitmap import Waiter
 
 if TYPE_CHECKING:
     from blklab.block.bio import Bio
-    from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
     from blklab.block.tags import Tags
 
@@ -99,7 +98,8 @@ class Submitter(Waiter):
         self.batch = RequestList()
 
     def bio_done(self, bio: Bio) -> int:
-        """A bio that this task submitted has ended, with `bio.status`. In interrupt context of the completing CPU."""
+        """A bio that this task submitted has ended, with `bio.status`. In interrupt context of the completing
+        CPU."""
         raise NotImplementedError
 
     # -- bios to be submitted ----------------------------------------------------
@@ -346,7 +346,8 @@ class Submitter(Waiter):
             plug.queued = 0
 
     def finish_plug(self) -> int:
-        """blk_finish_plug: flush it and be without one. DONE or YIELD; after YIELD call `advance`, then again."""
+        """blk_finish_plug: flush it and be without one. DONE or YIELD; after YIELD call `advance`, then
+        again."""
         self.flush_plug()
         result = self.advance()
         if result == DONE:
@@ -447,7 +448,8 @@ class Submitter(Waiter):
         return DONE
 
     def _issue_or_insert(self, rq: Request) -> int:
-        # blk_mq_try_issue_directly: what finds no budget or no tag is inserted; what the driver does not take is kept
+        # blk_mq_try_issue_directly: what finds no budget or no tag is inserted; what the driver does not take
+        # is kept
         queue = rq.queue
         hctx = rq.hctx
         if queue.halted:

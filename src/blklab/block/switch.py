@@ -127,8 +127,8 @@ def _make_sched_tags(queue: RequestQueue) -> None:
 
 
 def set_nr_requests(queue: RequestQueue, nr: int) -> None:
-    """Write nr_requests: 1 is raised to 4 (BLKDEV_MIN_RQ); refused above the driver's tags without a scheduler, above 2048 with one
-    (blk_mq_update_nr_requests)."""
+    """Write nr_requests: below 4 (BLKDEV_MIN_RQ) it becomes 4; refused above the driver's tags without a scheduler,
+    above 2048 with one (blk_mq_update_nr_requests)."""
     nr = max(nr, 4)
     if nr == queue.nr_requests and not queue.freeze_depth:
         return

@@ -1,13 +1,12 @@
 """Tracepoints: what blktrace would have seen, as fixed-width records.
 
-What: Q G P U UT I M F X D R C A and messages, with blktrace's meaning. Every site tests one mask; nothing else is done
-while tracing is off. Everything that wants to see inside (trace files, stage latencies, tests, pictures) reads these.
+What: Q G P U UT I M F X D R C A and messages, with blktrace's meaning. Every site tests one mask; nothing
+else is done while tracing is off. Everything that wants to see inside (trace files, stage latencies, tests,
+pictures) reads these.
 
-Theory of operation
--------------------
-A record is ten integers (`FIELDS`) in a block of `BLOCK_RECORDS`; a full block is handed to `sink`, or kept in `blocks`.
-`seq` counts records, so that those of one nanosecond keep their order. Messages are kept beside, in `messages`, and
-their record's `extra` is the index.
+Theory of operation ------------------- A record is ten integers (`FIELDS`) in a block of `BLOCK_RECORDS`; a
+full block is handed to `sink`, or kept in `blocks`. `seq` counts records, so that those of one nanosecond
+keep their order. Messages are kept beside, in `messages`, and their record's `extra` is the index.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ if not cython.compiled:
 BLOCK_RECORDS = 4096
 FIELDS = ("time_ns", "action", "cpu", "pid", "device", "op", "flags", "sector", "nr_sectors", "extra")
 
-# mask bit -> (letter, meaning). "extra" of a record: U and UT: requests unplugged; X: the sector where the rest
-# begins; A: the sector on the stacked device; C: status; message: its index.
+# mask bit -> (letter, meaning). "extra" of a record: U and UT: requests unplugged; X: the sector where the
+# rest begins; A: the sector on the stacked device; C: status; message: its index.
 ACTIONS: dict[int, tuple[str, str]] = {
     1: ("Q", "a bio is queued"),
     2: ("G", "a request is allocated for it"),
@@ -134,7 +133,8 @@ class Tracer:
 
 
 def rwbs(op: int, flags: int) -> str:
-    """The letters blktrace prints for an operation: F of a preflush, the operation, then FUA, readahead, sync, meta."""
+    """The letters blktrace prints for an operation: F of a preflush, the operation, then FUA, readahead,
+    sync, meta."""
     text = "F" if flags & F_PREFLUSH else ""
     letters = {OP_READ: "R", OP_WRITE: "W", OP_FLUSH: "F", OP_DISCARD: "D", OP_WRITE_ZEROES: "W"}
     text += letters.get(op, "N")

@@ -46,7 +46,7 @@ CAPTURES = Path("tests/reference")
 def judge(path: Path, tolerances: Sequence[Tolerance], costs: str = COSTS) -> Verdict:
     """Run one case and compare it."""
     capture = read_capture(path)
-    tolerance = tolerance_of(capture.case, tolerances)
+    tolerance = tolerance_of(capture, tolerances)
     try:
         model = run_case(capture, costs)
     except NotYet as missing:

@@ -6,13 +6,12 @@ the reason.
 
 Theory of operation
 -------------------
-A check is what the lab's README calls one (`what`: sequence, counts, sectors, runs, iops; the same keys). A case takes the
-first entry whose `cases` pattern fits its name. It is
+A case takes the first entry of `tolerances.toml` that fits it; that file says what its keys mean. The case is
 
-    exact       if for each device every action occurs as often as in the capture, completions included, and the events
-                of the entry's `order` are the same in the same order
+    exact               if for each device every action occurs as often as in the capture, completions included, and the
+                        events of the entry's `order` are the same in the same order
     within tolerance    if not, but all checks hold
-    differs     if one does not
+    differs             if one does not
 """
 
 from __future__ import annotations
@@ -38,6 +37,8 @@ NOT_YET = "not yet"
 ACTIONS = ("Q", "G", "M", "F", "X", "A", "P", "U", "UT", "I", "D", "R", "C")
 NEIGHBOURS = 3
 
+Check = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -46,7 +47,18 @@ class Tolerance:
     cases: tuple[str, ...]
     reason: str
     order: tuple[str, ...]
-    checks: tuple[dict[str, Any], ...]
+    checks: tuple[Check, ...]
+    level: str | None = None
+    memory: str | None = None
+
+    def fits(self, capture: Capture) -> bool:
+        """Whether the entry is for this case."""
+        setup = capture.setup
+        return (
+            any(fnmatchcase(capture.case, pattern) for pattern in self.cases)
+            and self.level in (None, setup["compare"]["level"])
+            and self.memory in (None, setup["memory"])
+        )
 
 
 @dataclass(frozen=True)
@@ -82,18 +94,20 @@ def load_tolerances() -> tuple[Tolerance, ...]:
             cases=tuple(entry["cases"]),
             reason=entry["reason"],
             order=tuple(entry["order"]),
-            checks=tuple(entry.get("checks", ())),
+            checks=tuple(entry["checks"]),
+            level=entry.get("level"),
+            memory=entry.get("memory"),
         )
         for entry in tomllib.loads(text)["group"]
     )
 
 
-def tolerance_of(case: str, tolerances: Sequence[Tolerance]) -> Tolerance:
+def tolerance_of(capture: Capture, tolerances: Sequence[Tolerance]) -> Tolerance:
     """The entry for a case. Raises BlklabError if there is none."""
     for entry in tolerances:
-        if any(fnmatchcase(case, pattern) for pattern in entry.cases):
+        if entry.fits(capture):
             return entry
-    raise BlklabError(f"no entry fits the case {case}", "tolerances.toml")
+    raise BlklabError(f"no entry fits the case {capture.case}", "tolerances.toml")
 
 
 def compare(capture: Capture, model: ModelRun, tolerance: Tolerance) -> Verdict:
@@ -109,7 +123,7 @@ def compare(capture: Capture, model: ModelRun, tolerance: Tolerance) -> Verdict:
         )
     same_counts = all(one == two for found in counts.values() for one, two in found.values())
     failed = [f"attribute {text}" for text in model.attribute_differences]
-    for check in tolerance.checks:
+    for check in _checks(capture, tolerance):
         failed += _failures(check, capture, model)
     if failed:
         return Verdict(capture.case, DIFFERS, "; ".join(failed), counts, iops, difference)
@@ -148,7 +162,14 @@ def first_difference(
 # The checks
 
 
-def _failures(check: dict[str, Any], capture: Capture, model: ModelRun) -> list[str]:
+def _checks(capture: Capture, tolerance: Tolerance) -> list[Check]:
+    found: list[Check] = []
+    for check in tolerance.checks:
+        found += capture.setup["compare"]["checks"] if check["what"] == "setup" else [check]
+    return found
+
+
+def _failures(check: Check, capture: Capture, model: ModelRun) -> list[str]:
     what = check["what"]
     if what == "iops":
         return _iops_failures(check, capture, model)
@@ -156,15 +177,23 @@ def _failures(check: dict[str, Any], capture: Capture, model: ModelRun) -> list[
     for device, captured in capture.events.items():
         modelled = model.events[device]
         if what == "sequence":
-            if first_difference(device, captured, modelled, check["actions"]) is not None:
+            only = check.get("only_rwbs")
+            one, two = (
+                [event for event in events if only is None or event.rwbs in only]
+                for events in (captured, modelled)
+            )
+            if first_difference(device, one, two, check["actions"]) is not None:
                 found.append(f"{device}: order of {' '.join(check['actions'])}")
         elif what == "counts":
             found += _count_failures(device, check, captured, modelled)
         elif what == "sectors":
             for action in check["actions"]:
-                one, two = _sectors(captured, action), _sectors(modelled, action)
-                if one != two:
-                    found.append(f"{device}: sectors of {action} {two} for {one}")
+                wanted, got = _sectors(captured, action), _sectors(modelled, action)
+                if wanted != got:
+                    found.append(f"{device}: sectors of {action} {got} for {wanted}")
+        elif what == "between":
+            assert model.contiguous is not None, "memory is known"
+            found += _between_failures(device, check, captured, modelled, model.contiguous[device])
         elif what == "runs":
             found += _run_failures(device, check, captured, modelled)
         else:
@@ -172,13 +201,13 @@ def _failures(check: dict[str, Any], capture: Capture, model: ModelRun) -> list[
     return found
 
 
-def _allowed(check: dict[str, Any], value: float) -> float:
+def _allowed(check: Check, value: float) -> float:
     allowed: float = max(check.get("absolute", 0), check.get("relative", 0) * value)
     return allowed
 
 
 def _count_failures(
-    device: str, check: dict[str, Any], captured: list[TracedEvent], modelled: list[TracedEvent]
+    device: str, check: Check, captured: list[TracedEvent], modelled: list[TracedEvent]
 ) -> list[str]:
     one = Counter(event.action for event in captured)
     two = Counter(event.action for event in modelled)
@@ -188,6 +217,18 @@ def _count_failures(
         wanted, got = sum(one[part] for part in parts), sum(two[part] for part in parts)
         if abs(wanted - got) > _allowed(check, wanted):
             found.append(f"{device}: {got} {action} for {wanted}")
+    return found
+
+
+def _between_failures(
+    device: str, check: Check, captured: list[TracedEvent], *modelled: list[TracedEvent]
+) -> list[str]:
+    found = []
+    for action in check["actions"]:
+        wanted = sum(event.action == action for event in captured)
+        ends = [sum(event.action == action for event in events) for events in modelled]
+        if not min(ends) <= wanted <= max(ends):
+            found.append(f"{device}: {wanted} {action} are not between {min(ends)} and {max(ends)}")
     return found
 
 
@@ -211,7 +252,7 @@ def mean_runs(events: list[TracedEvent], action: str) -> dict[str, float]:
 
 
 def _run_failures(
-    device: str, check: dict[str, Any], captured: list[TracedEvent], modelled: list[TracedEvent]
+    device: str, check: Check, captured: list[TracedEvent], modelled: list[TracedEvent]
 ) -> list[str]:
     one, two = mean_runs(captured, check["action"]), mean_runs(modelled, check["action"])
     return [
@@ -221,7 +262,19 @@ def _run_failures(
     ]
 
 
-def _iops_failures(check: dict[str, Any], capture: Capture, model: ModelRun) -> list[str]:
+def case_rate(capture: Capture, iops: dict[str, tuple[float, float]]) -> float:
+    """All I/Os of a case by the time its slowest job took, a second; 0 if one job has no rate."""
+    rates = [sum(rate) for rate in iops.values()]
+    if not all(rates):
+        return 0.0
+    sent = len(capture.bios) / len(rates)
+    return len(capture.bios) / max(sent / rate for rate in rates)
+
+
+def _iops_failures(check: Check, capture: Capture, model: ModelRun) -> list[str]:
+    if check["per"] == "case":
+        whole, mine = case_rate(capture, capture.iops), case_rate(capture, model.iops)
+        return [] if abs(whole - mine) <= _allowed(check, whole) else [f"{mine:.0f} IOPS in all for {whole:.0f}"]
     found = []
     for job, rates in capture.iops.items():
         wanted, got = sum(rates), sum(model.iops.get(job, (0.0, 0.0)))

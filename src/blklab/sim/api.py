@@ -38,10 +38,10 @@ def simulate(
 ) -> RunResult:
     """Run a job file on a machine and return what fio would report.
 
-    `job`: a path, or what `parse_job_file` / `parse_command_line` gave. `machine`: a preset's name, a TOML file, or what
-    `load_machine` gave; `settings` ("queue/nr_requests=64"), `kernel` and `costs` are set on top of a named one.
-    `scheduler`: a name, 'file.py:Class' or a class, for every device. `seed` decides whatever is random in the
-    devices and in jobs without randrepeat: the same seed gives the same bytes.
+    `job`: a path, or what `parse_job_file` / `parse_command_line` gave. `machine`: a preset's name, a TOML
+    file, or what `load_machine` gave; `settings` ("queue/nr_requests=64"), `kernel` and `costs` are set on
+    top of a named one. `scheduler`: a name, 'file.py:Class' or a class, for every device. `seed` decides
+    whatever is random in the devices and in jobs without randrepeat: the same seed gives the same bytes.
 
     Raises BlklabError for anything the user can have got wrong, before the run begins.
     """

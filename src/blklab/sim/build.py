@@ -38,14 +38,11 @@ class BuiltMachine:
         self.tracer: Tracer | None = None
 
     def queue(self, name: str, where: str | None = None) -> RequestQueue:
-        """The queue of a device, named with or without /dev/. Raises BlklabError if the machine has none of that name."""
+        """The queue of a device, named with or without /dev/. Raises BlklabError if there is none of that name."""
         short = name.removeprefix("/dev/")
         if short not in self.queues:
-            known = list(self.queues)
-            raise BlklabError(
-                f"the machine {self.machine.name} has no device {name!r}; it has {', '.join(known)}{nearest(short, known)}",
-                where,
-            )
+            have = f"it has {', '.join(self.queues)}{nearest(short, self.queues)}"
+            raise BlklabError(f"the machine {self.machine.name} has no device {name!r}; {have}", where)
         return self.queues[short]
 
     def trace(self, tracer: Tracer, mask: int) -> None:
@@ -110,6 +107,5 @@ def _default_elevator(built: BuiltMachine, queue: RequestQueue) -> None:
     if name in elevator_names():
         set_elevator(queue, name)
     else:
-        built.notes.append(
-            f"{queue.name}: Linux {built.machine.features.kernel} would use {name}, which is not built yet; it runs with none"
-        )
+        version = built.machine.features.kernel
+        built.notes.append(f"{queue.name}: Linux {version} would use {name}, which is not built yet; it runs with none")

@@ -1,24 +1,23 @@
 """CPUs in virtual time: who runs, in what order, and whose clock it is.
 
-What: `Cpu` runs sections of interrupts, workers and tasks one after another; `MachineHost` is the `Host` that the block
-layer charges and asks for workers and interrupts; `Task` is a thread.
+What: `Cpu` runs sections of interrupts, workers and tasks one after another; `MachineHost` is the `Host` that
+the block layer charges and asks for workers and interrupts; `Task` is a thread.
 
-Theory of operation
--------------------
-A section is a piece of work that is not interrupted: at most one bio's submission, one request's dispatch or one
-completion. While a section runs, the clock's `now_ns` is its CPU's own time, moved forward by `charge` and `lock`. After
-each section the CPU looks at the event queue: if something there is due earlier than its own time, it comes back later
-(`yield_due`), so no CPU runs ahead of another by more than a section.
+Theory of operation ------------------- A section is a piece of work that is not interrupted: at most one
+bio's submission, one request's dispatch or one completion. While a section runs, the clock's `now_ns` is its
+CPU's own time, moved forward by `charge` and `lock`. After each section the CPU looks at the event queue: if
+something there is due earlier than its own time, it comes back later (`yield_due`), so no CPU runs ahead of
+another by more than a section.
 
-Order on one CPU: interrupts first (one entry is charged for all that wait); then the present task while it is in the
-kernel, which is not preempted there (PREEMPT_VOLUNTARY, the default of server kernels; `preempt_full` lets workers in
-between sections); then kblockd's workers, which run at high priority; then the present task, then the other runnable
-tasks in turn, a slice each.
+Order on one CPU: interrupts first (one entry is charged for all that wait); then the present task while it is
+in the kernel, which is not preempted there (PREEMPT_VOLUNTARY, the default of server kernels; `preempt_full`
+lets workers in between sections); then kblockd's workers, which run at high priority; then the present task,
+then the other runnable tasks in turn, a slice each.
 
 With all costs 0 a CPU's time does not move, nothing is ever due earlier, and every section runs at once.
 
-Deliberate differences: a task stays on its CPU; fair scheduling is round robin with one slice length, without sleeper
-credit; an idle CPU wakes at once.
+Deliberate differences: a task stays on its CPU; fair scheduling is round robin with one slice length, without
+sleeper credit; an idle CPU wakes at once.
 """
 
 from __future__ import annotations
@@ -127,8 +126,9 @@ class Cpu(Event):
         self.worker_ns = 0
 
     def kick(self, inline: bool) -> int:
-        """There is something to run. `inline`: at once if the CPU is idle and nobody is in a section; only for callers
-        that have nothing left to do, as what runs may use again what they hold. Else by an event, at its time."""
+        """There is something to run. `inline`: at once if the CPU is idle and nobody is in a section; only
+        for callers that have nothing left to do, as what runs may use again what they hold. Else by an event,
+        at its time."""
         if self.running or self.scheduled:
             return 0
         clock = self.host.events
@@ -260,7 +260,8 @@ class MachineHost(Host):
         self.when_exited: Callable[[Task], object] | None = None
 
     def yield_due(self) -> bool:
-        """Whether somebody else is due before the running CPU's present time, or an interrupt waits for it."""
+        """Whether somebody else is due before the running CPU's present time, or an interrupt waits for
+        it."""
         if self.events.head_ns < self.events.now_ns:
             return True
         cpu: Cpu = self.cpus[self.cpu]

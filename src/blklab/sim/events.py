@@ -1,15 +1,15 @@
 """Virtual time: the event queue and its lanes.
 
-What: `EventQueue` is the `Clock` of a simulation. `run` takes the earliest event, sets the time to its time, fires it, and
-so on. There is no limit to how many events wait.
+What: `EventQueue` is the `Clock` of a simulation. `run` takes the earliest event, sets the time to its time,
+fires it, and so on. There is no limit to how many events wait.
 
-Theory of operation
--------------------
-A binary heap orders (time, sequence) pairs; the pairs and a slot number lie in plain integer arrays, the events
-themselves stay put in `events[slot]`, so that sifting moves integers and touches no reference count. `sequence` counts
-the calls of `at` and `push`, so events of one time fire in the order in which they were asked for.
+Theory of operation ------------------- A binary heap orders (time, sequence) pairs; the pairs and a slot
+number lie in plain integer arrays, the events themselves stay put in `events[slot]`, so that sifting moves
+integers and touches no reference count. `sequence` counts the calls of `at` and `push`, so events of one time
+fire in the order in which they were asked for.
 
-A lane keeps its events in a ring; only its head is in the heap, with the time and the sequence it was pushed with.
+A lane keeps its events in a ring; only its head is in the heap, with the time and the sequence it was pushed
+with.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ class EventQueue(Clock):
         self.stopped = True
 
     def run(self, until_ns: int, most: int) -> int:
-        """Fire events up to and including `until_ns`, at most `most` of them, or until `stop`. Returns how many."""
+        """Fire events up to and including `until_ns`, at most `most` of them, or until `stop`. Returns how
+        many."""
         done = 0
         self.stopped = False
         while done < most and self.size and not self.stopped:

@@ -1,26 +1,26 @@
 """A fio thread in virtual time: fio's I/O loop over the kernel's read, write, aio and io_uring paths.
 
-What: `FioThread` takes I/Os from a job's `Stream`, submits them as its ioengine does, waits as fio waits, and stamps
-each I/O where fio stamps it. Why here and not in `workload/`: it runs on a CPU and sleeps.
+What: `FioThread` takes I/Os from a job's `Stream`, submits them as its ioengine does, waits as fio waits, and
+stamps each I/O where fio stamps it. Why here and not in `workload/`: it runs on a CPU and sleeps.
 
-Theory of operation
--------------------
-One call of `step` is one section: making an I/O and submitting its first bio, going on with a bio that had to wait, or
-accounting fetched completions. `phase` says which is next; a phase that sleeps is entered again when it is woken.
+Theory of operation ------------------- One call of `step` is one section: making an I/O and submitting its
+first bio, going on with a bio that had to wait, or accounting fetched completions. `phase` says which is
+next; a phase that sleeps is entered again when it is woken.
 
-fio's rules, in its words: an I/O is *queued* until `iodepth_batch` are, then committed in one call. When no free I/O is
-left the queue is *full*: at least one completion is fetched, and more until `iodepth_low` are outstanding. Stamps:
-`start` when the I/O is made, `issue` when the submitting call returns (before the call for synchronous engines, which
-have no slat), `complete` when the fetching call returns. slat = issue - start, clat = complete - issue,
-lat = complete - start.
+fio's rules, in its words: an I/O is *queued* until `iodepth_batch` are, then committed in one call. When no
+free I/O is left the queue is *full*: at least one completion is fetched, and more until `iodepth_low` are
+outstanding. Stamps: `start` when the I/O is made, `issue` when the submitting call returns (before the call
+for synchronous engines, which have no slat), `complete` when the fetching call returns. slat = issue - start,
+clat = complete - issue, lat = complete - start.
 
-The kernel's rules: a call of more I/Os than `aio_plug_threshold` - 1 holds a plug; every direct write to a block device
-and every discard has its own if there is none yet, and so has an I/O of more than 256 pages, which becomes several bios
-(unless pages lie side by side: `max_bio_bytes`). A synchronous write or discard goes to sleep with its plug, so a worker
-issues it. io_getevents wakes its caller at each completion, io_uring only when there are as many as it waits for.
+The kernel's rules: a call of more I/Os than `aio_plug_threshold` - 1 holds a plug; every direct write to a
+block device and every discard has its own if there is none yet, and so has an I/O of more than 256 pages,
+which becomes several bios (unless pages lie side by side: `max_bio_bytes`). A synchronous write or discard
+goes to sleep with its plug, so a worker issues it. io_getevents wakes its caller at each completion, io_uring
+only when there are as many as it waits for.
 
-Deliberate differences: io_uring submits from the task even where the kernel would punt to an io-wq worker for want of a
-tag; completions are fetched in order of completion.
+Deliberate differences: io_uring submits from the task even where the kernel would punt to an io-wq worker for
+want of a tag; completions are fetched in order of completion.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class IoList:
 
     def popleft(self) -> IoUnit:
         """The first one; there must be one."""
-        unit: IoUnit = self.head  # type: ignore[assignment]
+        unit: IoUnit = self.head
         self.head = unit.next
         if self.head is None:
             self.tail = None
@@ -125,7 +125,8 @@ class IoList:
 
 
 class FioThread(Task):
-    """One clone of a job. `queues` and `starts_sectors`: the device of each of its files, and where on it the file begins."""
+    """One clone of a job. `queues` and `starts_sectors`: the device of each of its files, and where on it the
+    file begins."""
 
     def __init__(
         self,
@@ -474,7 +475,7 @@ class FioThread(Task):
 
     def bio_done(self, bio: Bio) -> int:
         """A bio has ended: the I/O with its last one, and whoever waits for enough I/Os is woken."""
-        unit: IoUnit = bio.io  # type: ignore[assignment]
+        unit: IoUnit = bio.io
         if bio.status:
             unit.error = bio.status
         unit.bios_left -= 1
@@ -579,7 +580,8 @@ class FioThread(Task):
     # -- drains, pauses, the end -------------------------------------------------------------
 
     def _drain(self, held: bool, pause_ns: int) -> int:
-        # io_u_quiesce: wait for all that is outstanding; then pause, and go on with the I/O that was held back
+        # io_u_quiesce: wait for all that is outstanding; then pause, and go on with the I/O that was held
+        # back
         self.held = held
         self.pause_ns = pause_ns
         self.draining = True
@@ -615,7 +617,7 @@ class FioThread(Task):
         if self.host.events.now_ns < self.pause_until_ns:
             return STEP_SLEEP
         if not self.held:
-            self.pace.thought(self.stream.ddir)  # type: ignore[union-attr]
+            self.pace.thought(self.stream.ddir)
         return self._go_on()
 
     def _go_on(self) -> int:

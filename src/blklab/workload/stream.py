@@ -1,7 +1,7 @@
 """What a fio thread asks for its next I/O: the interface of all streams.
 
-`IoStream` makes fio's own sequence of a job; `replay.ReplayStream` gives I/Os that were recorded. Both know no time:
-when a thread sends is its own business.
+`IoStream` makes fio's own sequence of a job; `replay.ReplayStream` gives I/Os that were recorded. Both know
+no time: when a thread sends is its own business.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 class Stream:
     """The I/Os of one thread. After `advance` returned 1 the I/O is in the public fields.
 
-    `ddir` 0 read, 1 write, 2 trim. `file_index` counts the thread's files. `offset_bytes` is from the start of the file.
-    `pass_number` grows when the stream starts over; the thread waits then for what is outstanding.
+    `ddir` 0 read, 1 write, 2 trim. `file_index` counts the thread's files. `offset_bytes` is from the start
+    of the file. `pass_number` grows when the stream starts over; the thread waits then for what is
+    outstanding.
     """
 
     def __init__(self) -> None:
