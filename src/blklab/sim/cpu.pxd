@@ -5,7 +5,7 @@ from blklab.core.host cimport Host, Work
 from blklab.core.steps cimport STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
 from blklab.block.submit cimport Submitter
 from blklab.sim.events cimport EventQueue
-from blklab.sim.task_states cimport (KWORKER_PID, SLICE_NS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP, TASK_EXITED,
+from blklab.sim.task_states cimport (KWORKER_PID, SLICE_NS, STILL_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP, TASK_EXITED,
                                      TASK_RUNNABLE, TASK_RUNNING, TASK_SLEEPING)
 
 @cython.final
@@ -57,6 +57,8 @@ cdef class MachineHost(Host):
     cdef readonly list cpus
     cdef readonly int live_tasks
     cdef readonly int64_t turns
+    cdef int64_t still, still_ns
+    cdef readonly bint stuck
     cdef public object when_exited
 
     @cython.locals(cpu=Cpu)

@@ -40,6 +40,7 @@ if not cython.compiled:
     from blklab.sim.task_states import (
         KWORKER_PID,
         SLICE_NS,
+        STILL_SECTIONS,
         STEP_CONTINUE,
         STEP_EXIT,
         TASK_EXITED,
@@ -168,6 +169,15 @@ class Cpu(Event):
                     self._switch_in()
                 else:
                     break
+            if clock.now_ns == host.still_ns:
+                host.still += 1
+                if host.still > STILL_SECTIONS:
+                    host.stuck = True
+                    clock.stop()
+                    break
+            else:
+                host.still_ns = clock.now_ns
+                host.still = 0
             if clock.head_ns < clock.now_ns:
                 if self.irqs.count or self.works.count or self.tasks.count or self.work or self.current:
                     self.scheduled = True
@@ -257,6 +267,10 @@ class MachineHost(Host):
         self.cpus = [Cpu(self, i) for i in range(nr_cpus)]
         self.live_tasks = 0
         self.turns = 0
+        # Sections in a row at one and the same time: a run that does not get on
+        self.still = 0
+        self.still_ns = -1
+        self.stuck = False
         self.when_exited: Callable[[Task], object] | None = None
 
     def yield_due(self) -> bool:

@@ -61,6 +61,7 @@ cdef class FioThread(Task):
     cdef int _queue(self) except -1
     cdef int _commit(self) except -1
     @cython.locals(pause_ns=int64_t)
+    cdef int _next(self) except -1
     cdef int _after_queue(self) except -1
     @cython.locals(unit=IoUnit, host=MachineHost)
     cdef int _enter_submit(self, int after) except -1

@@ -323,13 +323,8 @@ class FioThread(Task):
 
     def _after_queue(self) -> int:
         # The tail of do_io's loop: fetch completions if there is no free I/O
-        if self.pace is not None:
-            pause_ns = self.pace.think(self, self.host.events.now_ns)
-            if pause_ns:
-                return self._drain(False, pause_ns)
         if self.free.count:
-            self.phase = PH_GET
-            return STEP_CONTINUE
+            return self._next()
         self.full = True
         self.wait_min = self.complete_min if self.complete_min < self.cur_depth else self.cur_depth
         if self.wait_min == 0:
@@ -555,6 +550,14 @@ class FioThread(Task):
             self.phase = PH_REAP
             return STEP_CONTINUE
         self.full = False
+        return self._next()
+
+    def _next(self) -> int:
+        # The end of one turn of do_io's loop: perhaps think, then make the next I/O
+        if self.pace is not None:
+            pause_ns = self.pace.think(self, self.host.events.now_ns)
+            if pause_ns:
+                return self._drain(False, pause_ns)
         self.phase = PH_GET
         return STEP_CONTINUE
 

@@ -258,6 +258,11 @@ class Run:
         while self.built.host.live_tasks:
             turns = self.built.host.turns
             events.run(NEVER, SLICE_EVENTS)
+            if self.built.host.stuck:
+                raise BlklabError(
+                    "time stands still: with a cost table of zeros and a device that takes no time, "
+                    "I/Os never end; choose --costs or give the device a time",
+                )
             if self.built.host.turns == turns and self.built.host.live_tasks:
                 raise BlklabError(
                     "the run has come to a stand: every thread sleeps and nothing will wake it (a bug)"

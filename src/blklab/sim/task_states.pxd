@@ -7,4 +7,5 @@ cdef enum:
     STEP_SLEEP = 1
     STEP_EXIT = 2
     SLICE_NS = 3000000
+    STILL_SECTIONS = 20000000
     KWORKER_PID = 1000

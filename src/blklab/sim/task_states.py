@@ -10,4 +10,5 @@ STEP_SLEEP = 1
 STEP_EXIT = 2
 
 SLICE_NS = 3000000  # sysctl_sched_min_granularity of a machine with several CPUs, 6.1
+STILL_SECTIONS = 20000000  # sections at one time after which a run counts as standing still
 KWORKER_PID = 1000  # pids of workers in traces: this + CPU
