@@ -104,7 +104,7 @@ def test_a_batch_of_submissions_and_completions() -> None:
 
 
 def test_merges_show_in_the_disk_statistics() -> None:
-    disk = run("[a]\nrw=read\niodepth=32\niodepth_batch=32\niodepth_batch_complete_min=32\nsize=16m\n").disk_util[0]
+    disk = run("[a]\nrw=read\niodepth=32\niodepth_batch=32\niodepth_batch_complete_min=32\nsize=16m\n", "device/max_sectors=2560").disk_util[0]
     assert (disk.read_ios, disk.read_merges) == (128, 4096 - 128)
     assert disk.read_sectors == 32768
 
