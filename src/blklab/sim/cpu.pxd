@@ -5,8 +5,9 @@ from blklab.core.host cimport Host, Work
 from blklab.core.steps cimport STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
 from blklab.block.submit cimport Submitter
 from blklab.sim.events cimport EventQueue
-from blklab.sim.task_states cimport (KWORKER_PID, SLICE_NS, STILL_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP, TASK_EXITED,
-                                     TASK_RUNNABLE, TASK_RUNNING, TASK_SLEEPING)
+from blklab.sim.task_states cimport (KWORKER_PID, LATENCY_NS, MIN_GRANULARITY_NS, STILL_SECTIONS, STEP_CONTINUE, STEP_EXIT,
+                                     STEP_SLEEP, TASK_EXITED, TASK_RUNNABLE, TASK_RUNNING, TASK_SLEEPING,
+                                     WAKEUP_GRANULARITY_NS)
 
 @cython.final
 cdef class Ring:
@@ -17,11 +18,22 @@ cdef class Ring:
     cpdef void push(self, object item) noexcept
     cpdef object pop(self)
 
+@cython.final
+cdef class FairQueue:
+    cdef readonly Task head, tail
+    cdef readonly Py_ssize_t count
+
+    @cython.locals(before=Task, after=Task)
+    cpdef void push(self, Task task) noexcept
+    @cython.locals(task=Task)
+    cpdef Task pop(self)
+
 cdef class Task(Submitter):
     cdef readonly MachineHost host
     cdef public int state
     cdef public bint in_kernel
-    cdef public int64_t ran_since_ns, usr_ns, sys_ns, switches, preempted
+    cdef Task following
+    cdef public int64_t vruntime_ns, ran_since_ns, usr_ns, sys_ns, switches, preempted
 
     cpdef int step(self) except -1
     cpdef int wake(self) except -1
@@ -32,7 +44,10 @@ cdef class Cpu(Event):
     cdef readonly int index
     cdef readonly int64_t busy_until_ns, busy_ns, irq_ns, worker_ns
     cdef readonly bint scheduled, running, in_irq
-    cdef readonly Ring irqs, works, tasks
+    cdef readonly Ring irqs, works
+    cdef readonly FairQueue tasks
+    cdef int64_t least_vruntime_ns
+    cdef bint resched
     cdef readonly Task current
     cdef readonly Work work
 
@@ -43,12 +58,17 @@ cdef class Cpu(Event):
     cpdef int loop(self) except -1
     @cython.locals(host=MachineHost, clock=EventQueue, start=int64_t, event=Event)
     cdef int _interrupt(self) except -1
-    @cython.locals(host=MachineHost, start=int64_t, work=Work)
+    @cython.locals(host=MachineHost, start=int64_t, work=Work, task=Task)
     cdef int _run_work(self) except -1
     @cython.locals(host=MachineHost, task=Task)
     cdef int _switch_in(self) except -1
-    @cython.locals(host=MachineHost, clock=EventQueue, result=int)
+    @cython.locals(host=MachineHost, clock=EventQueue, result=int, start=int64_t)
     cdef int _run_task(self, Task task) except -1
+    @cython.locals(host=MachineHost, slice_ns=int64_t)
+    cdef bint _slice_is_over(self, Task task) noexcept
+    cdef int _put_back(self, Task task) except -1
+    @cython.locals(host=MachineHost, current=Task, least=int64_t)
+    cdef int woken(self, Task task) except -1
 
 cdef class MachineHost(Host):
     cdef readonly EventQueue events
@@ -56,6 +76,7 @@ cdef class MachineHost(Host):
     cdef public int llc_cpus
     cdef readonly list cpus
     cdef readonly int live_tasks
+    cdef readonly int64_t latency_ns, min_granularity_ns, wakeup_granularity_ns
     cdef readonly int64_t turns
     cdef int64_t still, still_ns
     cdef readonly bint stuck

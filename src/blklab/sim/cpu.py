@@ -3,21 +3,28 @@
 What: `Cpu` runs sections of interrupts, workers and tasks one after another; `MachineHost` is the `Host` that
 the block layer charges and asks for workers and interrupts; `Task` is a thread.
 
-Theory of operation ------------------- A section is a piece of work that is not interrupted: at most one
-bio's submission, one request's dispatch or one completion. While a section runs, the clock's `now_ns` is its
-CPU's own time, moved forward by `charge` and `lock`. After each section the CPU looks at the event queue: if
-something there is due earlier than its own time, it comes back later (`yield_due`), so no CPU runs ahead of
-another by more than a section.
+Theory of operation
+-------------------
+A section is a piece of work that is not interrupted: at most one bio's submission, one request's dispatch or
+one completion. While a section runs, the clock's `now_ns` is its CPU's own time, moved forward by `charge` and
+`lock`. After each section the CPU looks at the event queue: if something there is due earlier than its own
+time, it comes back later (`yield_due`), so no CPU runs ahead of another by more than a section.
 
 Order on one CPU: interrupts first (one entry is charged for all that wait); then the present task while it is
 in the kernel, which is not preempted there (PREEMPT_VOLUNTARY, the default of server kernels; `preempt_full`
-lets workers in between sections); then kblockd's workers, which run at high priority; then the present task,
-then the other runnable tasks in turn, a slice each.
+lets workers in between sections); then kblockd's workers, which run at high priority; then tasks by CFS's
+rules. Each has its CPU time so far (`vruntime_ns`), and who has had least runs. Others get the CPU when the
+present one has had its slice, when a woken one has had a wakeup granularity less, and after a worker has run.
+A sleeper comes back with no more than half a latency period of credit. So a job whose I/Os are dispatched by a
+worker takes turns with the others at every I/O (capture busy/scsi-none-qdepth2), and which of them finds a free
+tag, or somebody to merge with, depends on it.
 
-With all costs 0 a CPU's time does not move, nothing is ever due earlier, and every section runs at once.
+With all costs 0 a CPU's time does not move, nothing is ever due earlier, every section runs at once, and tasks
+take turns in order of arrival.
 
-Deliberate differences: a task stays on its CPU; fair scheduling is round robin with one slice length, without
-sleeper credit; an idle CPU wakes at once.
+Deliberate differences: a task stays on its CPU; all tasks have one weight; a slice ends when it is over and not
+at the next tick; workers and interrupts count for nobody; kernels since 6.6 (EEVDF) schedule no differently; an
+idle CPU wakes at once.
 """
 
 from __future__ import annotations
@@ -39,7 +46,8 @@ if not cython.compiled:
     from blklab.core.steps import STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
     from blklab.sim.task_states import (
         KWORKER_PID,
-        SLICE_NS,
+        LATENCY_NS,
+        MIN_GRANULARITY_NS,
         STILL_SECTIONS,
         STEP_CONTINUE,
         STEP_EXIT,
@@ -47,6 +55,7 @@ if not cython.compiled:
         TASK_RUNNABLE,
         TASK_RUNNING,
         TASK_SLEEPING,
+        WAKEUP_GRANULARITY_NS,
     )
 
 
@@ -78,6 +87,48 @@ class Ring:
         return item
 
 
+class FairQueue:
+    """Runnable tasks, the one that has had least CPU time first; in order of arrival among equals."""
+
+    def __init__(self) -> None:
+        self.head: Task | None = None
+        self.tail: Task | None = None
+        self.count = 0
+
+    def push(self, task: Task) -> None:
+        """Behind all that have had no more."""
+        self.count += 1
+        task.following = None
+        if self.tail is None:
+            self.head = task
+            self.tail = task
+            return
+        if self.tail.vruntime_ns <= task.vruntime_ns:
+            self.tail.following = task
+            self.tail = task
+            return
+        before: Task | None = None
+        after = self.head
+        while after is not None and after.vruntime_ns <= task.vruntime_ns:
+            before = after
+            after = after.following
+        task.following = after
+        if before is None:
+            self.head = task
+        else:
+            before.following = task
+
+    def pop(self) -> Task:
+        """The first one; there must be one."""
+        task: Task = self.head  # type: ignore[assignment]
+        self.head = task.following
+        if self.head is None:
+            self.tail = None
+        task.following = None
+        self.count -= 1
+        return task
+
+
 class Task(Submitter):
     """A thread on one CPU. `step` does one section and says how it goes on."""
 
@@ -89,6 +140,8 @@ class Task(Submitter):
         self.state = TASK_SLEEPING
         self.in_kernel = False
         self.ran_since_ns = 0
+        self.vruntime_ns = 0
+        self.following: Task | None = None
         self.usr_ns = 0
         self.sys_ns = 0
         self.switches = 0
@@ -119,8 +172,10 @@ class Cpu(Event):
         self.in_irq = False
         self.irqs = Ring()
         self.works = Ring()
-        self.tasks = Ring()
+        self.tasks = FairQueue()
         self.current: Task | None = None
+        self.least_vruntime_ns = 0
+        self.resched = False
         self.work: Work | None = None
         self.busy_ns = 0
         self.irq_ns = 0
@@ -214,15 +269,22 @@ class Cpu(Event):
         host.task_id = KWORKER_PID + self.index
         if self.work.step() == 0:
             self.work = None
-            if self.current is not None and self.works.count == 0:
-                host.charge(STEP_SWITCH)  # back to the task that it interrupted
+            task = self.current
+            if task is not None and self.works.count == 0:
+                if self.tasks.count and self.tasks.head.vruntime_ns < task.vruntime_ns:
+                    self._put_back(task)
+                else:
+                    host.charge(STEP_SWITCH)  # back to the task that it interrupted
         self.worker_ns += host.events.now_ns - start
         return 0
 
     def _switch_in(self) -> int:
         host = self.host
-        task: Task = self.tasks.pop()  # type: ignore[assignment]
+        task = self.tasks.pop()
         self.current = task
+        self.resched = False
+        if task.vruntime_ns > self.least_vruntime_ns:
+            self.least_vruntime_ns = task.vruntime_ns
         task.state = TASK_RUNNING
         task.ran_since_ns = host.events.now_ns
         host.charge(STEP_SWITCH)
@@ -232,13 +294,12 @@ class Cpu(Event):
         host = self.host
         clock = host.events
         host.task_id = task.pid
+        start = clock.now_ns
         result = task.step()
+        task.vruntime_ns += clock.now_ns - start
         if result == STEP_CONTINUE:
-            if not task.in_kernel and self.tasks.count and clock.now_ns - task.ran_since_ns > SLICE_NS:
-                task.preempted += 1
-                task.state = TASK_RUNNABLE
-                self.current = None
-                self.tasks.push(task)
+            if not task.in_kernel and self.tasks.count and (self.resched or self._slice_is_over(task)):
+                self._put_back(task)
             return 0
         self.current = None
         if result == STEP_EXIT:
@@ -253,6 +314,42 @@ class Cpu(Event):
             self.tasks.push(task)
         return 0
 
+    def _slice_is_over(self, task: Task) -> bool:
+        # sched_slice
+        host = self.host
+        slice_ns = host.latency_ns // (self.tasks.count + 1)
+        if slice_ns < host.min_granularity_ns:
+            slice_ns = host.min_granularity_ns
+        return host.events.now_ns - task.ran_since_ns > slice_ns
+
+    def _put_back(self, task: Task) -> int:
+        # The present task is preempted
+        task.preempted += 1
+        task.state = TASK_RUNNABLE
+        self.current = None
+        self.tasks.push(task)
+        return 0
+
+    def woken(self, task: Task) -> int:
+        """A task becomes runnable here (place_entity), and perhaps preempts the present one
+        (check_preempt_wakeup)."""
+        host = self.host
+        current = self.current
+        if current is not None:
+            # update_min_vruntime
+            least = current.vruntime_ns
+            if self.tasks.count and self.tasks.head.vruntime_ns < least:
+                least = self.tasks.head.vruntime_ns
+            if least > self.least_vruntime_ns:
+                self.least_vruntime_ns = least
+        least = self.least_vruntime_ns - host.latency_ns // 2
+        if task.vruntime_ns < least:
+            task.vruntime_ns = least
+        if current is not None and current.vruntime_ns - task.vruntime_ns > host.wakeup_granularity_ns:
+            self.resched = True
+        self.tasks.push(task)
+        return 0
+
 
 class MachineHost(Host):
     """The CPUs of a machine. `llc_cpus`: how many neighbouring CPUs share a last-level cache."""
@@ -265,6 +362,11 @@ class MachineHost(Host):
         self.preempt_full = preempt_full
         self.llc_cpus = llc_cpus or nr_cpus
         self.cpus = [Cpu(self, i) for i in range(nr_cpus)]
+        # sysctl_sched_latency and its fellows grow with the number of CPUs, up to 8: by 1 + log2
+        factor = min(nr_cpus, 8).bit_length()
+        self.latency_ns = LATENCY_NS * factor
+        self.min_granularity_ns = MIN_GRANULARITY_NS * factor
+        self.wakeup_granularity_ns = WAKEUP_GRANULARITY_NS * factor
         self.live_tasks = 0
         self.turns = 0
         # Sections in a row at one and the same time: a run that does not get on
@@ -326,7 +428,7 @@ class MachineHost(Host):
         task.state = TASK_RUNNABLE
         cpu: Cpu = self.cpus[task.cpu]
         self.charge(STEP_WAKE_TASK)
-        cpu.tasks.push(task)
+        cpu.woken(task)
         return cpu.kick(False)
 
     def exited(self, task: Task) -> int:

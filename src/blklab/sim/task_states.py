@@ -9,6 +9,9 @@ STEP_CONTINUE = 0
 STEP_SLEEP = 1
 STEP_EXIT = 2
 
-SLICE_NS = 3000000  # sysctl_sched_min_granularity of a machine with several CPUs, 6.1
+# CFS's sysctls of 6.1 on one CPU
+LATENCY_NS = 6000000  # sysctl_sched_latency
+MIN_GRANULARITY_NS = 750000  # sysctl_sched_min_granularity
+WAKEUP_GRANULARITY_NS = 1000000  # sysctl_sched_wakeup_granularity
 STILL_SECTIONS = 20000000  # sections at one time after which a run counts as standing still
 KWORKER_PID = 1000  # pids of workers in traces: this + CPU
