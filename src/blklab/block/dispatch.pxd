@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
+from blklab.core.charging cimport charge
 from blklab.core.host cimport Host, Work
 from blklab.core.steps cimport (STEP_DISPATCH_ONE, STEP_LOCK_CTX, STEP_LOCK_HCTX, STEP_QUEUE_RQ, STEP_RUN_QUEUE,
                                 STEP_SCHED_DISPATCH)

@@ -63,6 +63,7 @@ if not cython.compiled:
         RESULT_NOTHING,
         RESULT_SOME,
     )
+    from blklab.core.charging import charge
     from blklab.core.steps import (
         STEP_DISPATCH_ONE,
         STEP_LOCK_CTX,
@@ -102,7 +103,7 @@ class HctxRun:
         if hctx.queue.halted:
             return 0
         hctx.run_count += 1
-        hctx.queue.host.charge(STEP_RUN_QUEUE)
+        charge(hctx.queue.host, STEP_RUN_QUEUE)
         self.active = True
         self.hctx = hctx
         self.list_hctx = hctx
@@ -234,7 +235,7 @@ class HctxRun:
             token = queue.get_budget()
             if token < 0:
                 break
-            queue.host.charge(STEP_SCHED_DISPATCH)
+            charge(queue.host, STEP_SCHED_DISPATCH)
             rq = elevator.dispatch_request(hctx)
             if rq is None:
                 queue.put_budget(token)
@@ -294,7 +295,7 @@ class HctxRun:
         hctx = self.list_hctx
         queue = hctx.queue
         rq = self.rqs.head
-        queue.host.charge(STEP_DISPATCH_ONE)
+        charge(queue.host, STEP_DISPATCH_ONE)
         self.prep = self._prepare(rq)
         if self.prep != PREP_OK:
             return self._end_list()
@@ -304,7 +305,7 @@ class HctxRun:
             last = not hctx.get_driver_tag(self.rqs.head)
         if self.nr_budgets:
             self.nr_budgets -= 1
-        queue.host.charge(STEP_QUEUE_RQ)
+        charge(queue.host, STEP_QUEUE_RQ)
         status = queue.driver.queue_rq(hctx, rq, last)
         self.status = status
         if status == STS_OK:

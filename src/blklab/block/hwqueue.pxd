@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from blklab.core.bits cimport bit64, ffs64, not64
+from blklab.core.charging cimport charge
 from blklab.core.host cimport Lock
 from blklab.core.steps cimport STEP_RQ_INIT, STEP_SCHED_TAG_GET, STEP_TAG_GET
 from blklab.block.bio cimport Bio

@@ -51,6 +51,7 @@ if not cython.compiled:
     )
     from blklab.block.tags import may_queue
     from blklab.core.bits import bit64, ffs64, not64
+    from blklab.core.charging import charge
     from blklab.core.steps import STEP_RQ_INIT, STEP_SCHED_TAG_GET, STEP_TAG_GET
 
 
@@ -180,7 +181,7 @@ class HardwareQueue:
             tag = tags.bitmap.get_shallow(cpu, depth) if depth else tags.bitmap.get(cpu)
             if tag < 0:
                 return None
-            queue.host.charge(STEP_SCHED_TAG_GET)
+            charge(queue.host, STEP_SCHED_TAG_GET)
             return self._init_request(cpu, -1, tag + tags.nr_reserved, bio.op, bio.flags)
         tags = self.tags
         if self.tag_queue_shared:
@@ -190,7 +191,7 @@ class HardwareQueue:
         tag = tags.bitmap.get(cpu)
         if tag < 0:
             return None
-        queue.host.charge(STEP_TAG_GET)
+        charge(queue.host, STEP_TAG_GET)
         return self._init_request(cpu, tag + tags.nr_reserved, -1, bio.op, bio.flags)
 
     def get_request_batch(self, bio: Bio, cpu: int, wanted: int, cached: RequestList) -> bool:
@@ -235,7 +236,7 @@ class HardwareQueue:
         else:
             rq.state = RQ_GOT
         queue.usage += 1
-        queue.host.charge(STEP_RQ_INIT)
+        charge(queue.host, STEP_RQ_INIT)
         if queue.elevator is not None:
             rq.rq_flags |= RQF_ELV
             if queue.hw_tag:

@@ -1,4 +1,5 @@
 cimport cython
+from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
 from blklab.block.bio cimport Bio
 from blklab.block.consts cimport (F_FUA, F_NOMERGE, F_PREFLUSH, MERGE_BACK, MERGE_DISCARD, MERGE_FAILED, MERGE_FRONT,

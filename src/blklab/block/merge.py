@@ -39,6 +39,7 @@ if not cython.compiled:
         TR_F,
         TR_M,
     )
+    from blklab.core.charging import charge
     from blklab.core.steps import STEP_MERGE, STEP_MERGE_TRY
 
 
@@ -115,7 +116,7 @@ class Merger:
             return MERGE_FAILED
         if queue.trace_mask & TR_M:
             queue.tracer.add(TR_M, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
-        queue.host.charge(STEP_MERGE)
+        charge(queue.host, STEP_MERGE)
         if queue.qos is not None:
             queue.qos.merge(rq, bio)
         rq.biotail.next = bio
@@ -132,7 +133,7 @@ class Merger:
             return MERGE_FAILED
         if queue.trace_mask & TR_F:
             queue.tracer.add(TR_F, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
-        queue.host.charge(STEP_MERGE)
+        charge(queue.host, STEP_MERGE)
         if queue.qos is not None:
             queue.qos.merge(rq, bio)
         bio.next = rq.bio
@@ -166,7 +167,7 @@ class Merger:
     def attempt_bio_merge(self, rq: Request, bio: Bio, segments: int, ask_elevator: bool) -> int:
         """blk_attempt_bio_merge: try one request. MERGE_NONE (try the next), MERGE_OK, MERGE_FAILED (stop)."""
         queue = self.queue
-        queue.host.charge(STEP_MERGE_TRY)
+        charge(queue.host, STEP_MERGE_TRY)
         if not self.merge_ok(rq, bio):
             return MERGE_NONE
         kind = self.merge_kind(rq, bio)
@@ -243,7 +244,7 @@ class Merger:
             queue.tracer.add(
                 TR_M, queue.number, following.op, following.flags, following.sector, following.nr_sectors, 0
             )
-        queue.host.charge(STEP_MERGE)
+        charge(queue.host, STEP_MERGE)
         following.bio = None
         following.biotail = None
         return True

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from blklab.core.clock cimport Clock
+from blklab.core.charging cimport charge
 from blklab.core.host cimport Host
 from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_END_BIO, STEP_INSERT, STEP_LOCK_CTX, STEP_LOCK_HCTX,
                                 STEP_QUEUE_RQ, STEP_REMOTE_COMPLETE, STEP_REQUEUE, STEP_RQ_INIT, STEP_SCHED_INSERT,

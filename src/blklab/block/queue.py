@@ -69,6 +69,7 @@ if not cython.compiled:
         TR_I,
         TR_R,
     )
+    from blklab.core.charging import charge
     from blklab.core.steps import (
         STEP_COMPLETE,
         STEP_DISPATCH_ONE,
@@ -226,13 +227,13 @@ class RequestQueue:
         hctx = rq.hctx
         hctx.queued_count += 1
         if self.elevator is not None:
-            self.host.charge(STEP_SCHED_INSERT)
+            charge(self.host, STEP_SCHED_INSERT)
             self.one.append(rq)
             self.elevator.insert_requests(hctx, self.one, at_head)
             return 0
         ctx = rq.ctx
         self.host.lock(ctx.lock, STEP_LOCK_CTX)
-        self.host.charge(STEP_INSERT)
+        charge(self.host, STEP_INSERT)
         self.trace_insert(rq)
         if at_head:
             ctx.rq_list.push(rq)
@@ -247,13 +248,13 @@ class RequestQueue:
         host = self.host
         hctx.queued_count += rqs.count
         if self.elevator is not None:
-            host.charge(STEP_SCHED_INSERT)
+            charge(host, STEP_SCHED_INSERT)
             self.elevator.insert_requests(hctx, rqs, False)
             return 0
         if self.features.list_splice_insert:
             # I is traced, and the requests touched, before the lock is taken
             for rq in rqs:
-                host.charge(STEP_INSERT)
+                charge(host, STEP_INSERT)
                 self.trace_insert(rq)
             host.lock(ctx.lock, STEP_LOCK_CTX)
             ctx.rq_list.splice_tail(rqs)
@@ -261,7 +262,7 @@ class RequestQueue:
             host.lock(ctx.lock, STEP_LOCK_CTX)
             while rqs.count:
                 rq = rqs.popleft()
-                host.charge(STEP_INSERT)
+                charge(host, STEP_INSERT)
                 self.trace_insert(rq)
                 ctx.rq_list.append(rq)
         hctx.mark_pending(ctx)
@@ -273,7 +274,7 @@ class RequestQueue:
         hctx = rq.hctx
         rq.move(RQ_DISPATCH)
         self.host.lock(hctx.lock, STEP_LOCK_HCTX)
-        self.host.charge(STEP_INSERT)
+        charge(self.host, STEP_INSERT)
         hctx.dispatch_list.append(rq)
         self.host.unlock(hctx.lock)
         return 0
@@ -374,7 +375,7 @@ class RequestQueue:
     def issue_prepared(self, rq: Request, last: bool) -> int:
         """__blk_mq_issue_directly: to the driver, whose answer counts for dispatch_busy."""
         hctx = rq.hctx
-        self.host.charge(STEP_QUEUE_RQ)
+        charge(self.host, STEP_QUEUE_RQ)
         status = self.driver.queue_rq(hctx, rq, last)
         if status == STS_RESOURCE or status == STS_DEV_RESOURCE:
             hctx.update_busy(True)
@@ -389,7 +390,7 @@ class RequestQueue:
         if self.halted:
             self.insert_request(rq, False)
             return STS_OK
-        self.host.charge(STEP_DISPATCH_ONE)
+        charge(self.host, STEP_DISPATCH_ONE)
         if not self.prepare_direct(rq):
             return STS_RESOURCE
         return self.issue_prepared(rq, last)
@@ -415,7 +416,7 @@ class RequestQueue:
     def requeued(self, rq: Request) -> int:
         """__blk_mq_requeue_request: R; the driver gave it back, its tag may serve another."""
         rq.hctx.put_driver_tag(rq)
-        self.host.charge(STEP_REQUEUE)
+        charge(self.host, STEP_REQUEUE)
         if self.trace_mask & TR_R:
             self.tracer.add(TR_R, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, 0)
         if self.qos is not None:
@@ -468,11 +469,11 @@ class RequestQueue:
                 and (self.rq_affinity == 2 or not host.share_cache(host.cpu, cpu))
             ):
                 rq.rq_flags |= RQF_REMOTE
-                host.charge(STEP_REMOTE_COMPLETE)
+                charge(host, STEP_REMOTE_COMPLETE)
                 return host.interrupt(cpu, rq, True)
             if self.nr_hw_queues == 1:
-                host.charge(STEP_SOFTIRQ)
-        host.charge(STEP_COMPLETE)
+                charge(host, STEP_SOFTIRQ)
+        charge(host, STEP_COMPLETE)
         return self.driver.end(rq)
 
     def end_request(self, rq: Request, status: int) -> int:
@@ -509,7 +510,7 @@ class RequestQueue:
                 return 0
             parent = bio.parent
             if parent is None:
-                self.host.charge(STEP_END_BIO)
+                charge(self.host, STEP_END_BIO)
                 bio.submitter.bio_done(bio)
                 self.bios.put(bio)
                 return 0
@@ -536,11 +537,11 @@ class RequestQueue:
         cpu = rq.ctx.cpu
         if rq.tag >= 0:
             hctx.tags.put(rq.tag, cpu)
-            self.host.charge(STEP_TAG_PUT)
+            charge(self.host, STEP_TAG_PUT)
             rq.tag = -1
         if rq.internal_tag >= 0:
             hctx.sched_tags.put(rq.internal_tag, cpu)
-            self.host.charge(STEP_TAG_PUT)
+            charge(self.host, STEP_TAG_PUT)
             rq.internal_tag = -1
         if hctx.restart:
             hctx.restart = False

@@ -1,4 +1,5 @@
 cimport cython
+from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
 from blklab.core.steps cimport STEP_PLUG_ADD, STEP_SPLIT, STEP_SUBMIT_BIO
 from blklab.block.bio cimport Bio

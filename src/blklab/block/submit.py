@@ -74,6 +74,7 @@ if not cython.compiled:
         STAGE_TAG_AGAIN,
         STAGE_TAG_WOKEN,
     )
+    from blklab.core.charging import charge
     from blklab.core.steps import STEP_PLUG_ADD, STEP_SPLIT, STEP_SUBMIT_BIO
 
 
@@ -151,7 +152,7 @@ class Submitter(Waiter):
         queue = bio.queue
         stage = self.stage
         if stage == STAGE_ENTER:
-            queue.host.charge(STEP_SUBMIT_BIO)
+            charge(queue.host, STEP_SUBMIT_BIO)
             if bio.flags & (F_PREFLUSH | F_FUA) and not queue.start_flush(bio):
                 self.bio = None
                 return DONE
@@ -218,7 +219,7 @@ class Submitter(Waiter):
         self.segments = queue.limits.segments
         if fits == bio.nr_sectors:
             return bio
-        queue.host.charge(STEP_SPLIT)
+        charge(queue.host, STEP_SPLIT)
         part = queue.bios.get()
         part.parent = bio
         part.submitter = bio.submitter
@@ -309,7 +310,7 @@ class Submitter(Waiter):
             plug.multiple_queues = True
         if rq.rq_flags & RQF_ELV:
             plug.has_elevator = True
-        queue.host.charge(STEP_PLUG_ADD)
+        charge(queue.host, STEP_PLUG_ADD)
         rq.move(RQ_PLUGGED)
         plug.requests.append(rq)
         plug.count += 1

@@ -108,4 +108,6 @@ def _default_elevator(built: BuiltMachine, queue: RequestQueue) -> None:
         set_elevator(queue, name)
     else:
         version = built.machine.features.kernel
-        built.notes.append(f"{queue.name}: Linux {version} would use {name}, which is not built yet; it runs with none")
+        built.notes.append(
+            f"{queue.name}: Linux {version} would use {name}, which is not built yet; it runs with none"
+        )

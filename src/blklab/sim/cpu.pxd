@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from blklab.core.clock cimport Event
+from blklab.core.charging cimport charge
 from blklab.core.host cimport Host, Work
 from blklab.core.steps cimport STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
 from blklab.block.submit cimport Submitter
@@ -29,6 +30,7 @@ cdef class FairQueue:
     cpdef Task pop(self)
 
 cdef class Task(Submitter):
+    cdef Task next_task
     cdef readonly MachineHost host
     cdef public int state
     cdef public bint in_kernel
@@ -55,9 +57,9 @@ cdef class Cpu(Event):
     cpdef int kick(self, bint inline) except -1
     cpdef int fire(self, int64_t now_ns) except -1
     @cython.locals(host=MachineHost, clock=EventQueue, start=int64_t, task=Task)
-    cpdef int loop(self) except -1
-    @cython.locals(host=MachineHost, clock=EventQueue, start=int64_t, event=Event)
-    cdef int _interrupt(self) except -1
+    cpdef int loop(self, Event first) except -1
+    @cython.locals(host=MachineHost, clock=EventQueue, start=int64_t)
+    cdef int _interrupt(self, Event event) except -1
     @cython.locals(host=MachineHost, start=int64_t, work=Work, task=Task)
     cdef int _run_work(self) except -1
     @cython.locals(host=MachineHost, task=Task)

@@ -43,14 +43,15 @@ if TYPE_CHECKING:
     from blklab.sim.events import EventQueue
 
 if not cython.compiled:
+    from blklab.core.charging import charge
     from blklab.core.steps import STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
     from blklab.sim.task_states import (
         KWORKER_PID,
         LATENCY_NS,
         MIN_GRANULARITY_NS,
-        STILL_SECTIONS,
         STEP_CONTINUE,
         STEP_EXIT,
+        STILL_SECTIONS,
         TASK_EXITED,
         TASK_RUNNABLE,
         TASK_RUNNING,
@@ -134,6 +135,7 @@ class Task(Submitter):
 
     def __init__(self, host: MachineHost, cpu: int, pid: int) -> None:
         Submitter.__init__(self)
+        self.next_task: Task | None = None
         self.host = host
         self.cpu = cpu
         self.pid = pid
@@ -189,7 +191,7 @@ class Cpu(Event):
             return 0
         clock = self.host.events
         if inline and not self.host.in_section and self.busy_until_ns <= clock.now_ns:
-            return self.loop()
+            return self.loop(None)
         self.scheduled = True
         at = clock.now_ns
         return clock.at(at if at > self.busy_until_ns else self.busy_until_ns, self)
@@ -197,10 +199,11 @@ class Cpu(Event):
     def fire(self, now_ns: int) -> int:
         """It is this CPU's turn."""
         self.scheduled = False
-        return self.loop()
+        return self.loop(None)
 
-    def loop(self) -> int:
-        """Run sections until there is nothing to run, or somebody else is due before this CPU's time."""
+    def loop(self, first: Event | None) -> int:
+        """Run sections until there is nothing to run, or somebody else is due before this CPU's time. `first`: an
+        interrupt that has just arrived at this CPU, which was idle."""
         host = self.host
         clock = host.events
         host.in_section = True
@@ -209,8 +212,11 @@ class Cpu(Event):
         start = clock.now_ns
         host.turns += 1
         while True:
-            if self.irqs.count:
-                self._interrupt()
+            if first is not None:
+                self._interrupt(first)
+                first = None
+            elif self.irqs.count:
+                self._interrupt(self.irqs.pop())  # type: ignore[arg-type]
             else:
                 self.in_irq = False
                 task = self.current
@@ -244,14 +250,13 @@ class Cpu(Event):
         self.busy_ns += clock.now_ns - start
         return 0
 
-    def _interrupt(self) -> int:
+    def _interrupt(self, event: Event) -> int:
         host = self.host
         clock = host.events
         start = clock.now_ns
         if not self.in_irq:
             self.in_irq = True
-            host.charge(STEP_IRQ)
-        event: Event = self.irqs.pop()  # type: ignore[assignment]
+            charge(host, STEP_IRQ)
         event.fire(clock.now_ns)
         self.irq_ns += clock.now_ns - start
         return 0
@@ -265,7 +270,7 @@ class Cpu(Event):
                 return 0  # re-timed or moved while it waited
             work.pending = False
             self.work = work
-            host.charge(STEP_SWITCH)
+            charge(host, STEP_SWITCH)
         host.task_id = KWORKER_PID + self.index
         if self.work.step() == 0:
             self.work = None
@@ -274,7 +279,7 @@ class Cpu(Event):
                 if self.tasks.count and self.tasks.head.vruntime_ns < task.vruntime_ns:
                     self._put_back(task)
                 else:
-                    host.charge(STEP_SWITCH)  # back to the task that it interrupted
+                    charge(host, STEP_SWITCH)  # back to the task that it interrupted
         self.worker_ns += host.events.now_ns - start
         return 0
 
@@ -287,7 +292,7 @@ class Cpu(Event):
             self.least_vruntime_ns = task.vruntime_ns
         task.state = TASK_RUNNING
         task.ran_since_ns = host.events.now_ns
-        host.charge(STEP_SWITCH)
+        charge(host, STEP_SWITCH)
         return 0
 
     def _run_task(self, task: Task) -> int:
@@ -386,8 +391,10 @@ class MachineHost(Host):
     def interrupt(self, cpu: int, event: Event, remote: bool) -> int:
         """Interrupt a CPU: `event.fire` runs there before anything else."""
         target: Cpu = self.cpus[cpu]
+        if not (self.in_section or target.scheduled or target.busy_until_ns > self.events.now_ns):
+            return target.loop(event)
         target.irqs.push(event)
-        return target.kick(True)
+        return target.kick(False)
 
     def queue_work(self, work: Work, cpu: int, delay_ns: int) -> int:
         """kblockd_mod_delayed_work_on: queued once; a waiting one is moved to the new time."""
@@ -401,7 +408,7 @@ class MachineHost(Host):
         work.pending = True
         work.due_ns = -1
         work.cpu = self.cpu if cpu < 0 else cpu
-        self.charge(STEP_WAKE_WORKER)
+        charge(self, STEP_WAKE_WORKER)
         target: Cpu = self.cpus[work.cpu]
         target.works.push(work)
         return target.kick(False)
@@ -427,7 +434,7 @@ class MachineHost(Host):
             return 0
         task.state = TASK_RUNNABLE
         cpu: Cpu = self.cpus[task.cpu]
-        self.charge(STEP_WAKE_TASK)
+        charge(self, STEP_WAKE_TASK)
         cpu.woken(task)
         return cpu.kick(False)
 

@@ -1,4 +1,5 @@
 cimport cython
+from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
 from blklab.core.bits cimport NEVER_NS
 from blklab.core.steps cimport (STEP_BIO_ALLOC, STEP_BIO_PAGE, STEP_FIRST_TOUCH, STEP_GETEVENTS, STEP_IO_UNIT,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 if not cython.compiled:
     from blklab.block.consts import DONE, F_IDLE, F_SYNC, MAX_BIO_BYTES, OP_DISCARD, OP_READ, OP_WRITE, WAIT
     from blklab.core.bits import NEVER_NS
+    from blklab.core.charging import charge
     from blklab.core.steps import (
         STEP_BIO_ALLOC,
         STEP_BIO_PAGE,
@@ -277,7 +278,7 @@ class FioThread(Task):
     def _begin(self) -> int:
         # The thread runs for the first time: its run time counts from here, or from the end of its ramp
         self.begun = True
-        self.host.charge(STEP_THREAD_START)
+        charge(self.host, STEP_THREAD_START)
         self.host.charge_n(STEP_IO_UNIT, self.iodepth)
         now_ns = self.host.events.now_ns
         self.epoch_ns = now_ns
@@ -300,7 +301,7 @@ class FioThread(Task):
         unit.offset_bytes = stream.offset_bytes
         unit.length_bytes = stream.length_bytes
         unit.error = 0
-        host.charge(STEP_USER_IO)
+        charge(host, STEP_USER_IO)
         unit.start_ns = clock.now_ns
         self.ios_issued += 1
         self.cur_depth += 1
@@ -347,7 +348,7 @@ class FioThread(Task):
             return self._leave_submit()
         self.in_kernel = True
         host = self.host
-        host.charge(STEP_SYSCALL)
+        charge(host, STEP_SYSCALL)
         if self.engine != ENGINE_SYNC and self.queued.count >= self.plug_threshold:
             self.plug.start(self.queued.count if self.engine == ENGINE_IO_URING else 1)
         return self._submit_next()
@@ -358,7 +359,7 @@ class FioThread(Task):
         unit = self.queued.popleft()
         self.unit = unit
         self._add_to_call(unit)
-        host.charge(STEP_SUBMIT_IO)
+        charge(host, STEP_SUBMIT_IO)
         queue: RequestQueue = self.queues[unit.file_index]
         sector = self.starts_sectors[unit.file_index] + (unit.offset_bytes >> 9)
         left = unit.length_bytes
@@ -383,7 +384,7 @@ class FioThread(Task):
                 if size > most:
                     size = most
                 host.charge_n(STEP_BIO_PAGE, (size + 4095) >> 12)
-            host.charge(STEP_BIO_ALLOC)
+            charge(host, STEP_BIO_ALLOC)
             bio = queue.bios.get()
             bio.queue = queue
             bio.submitter = self
@@ -402,7 +403,9 @@ class FioThread(Task):
             self.add(bio)
         self.phase = PH_SUBMITTING
         if host.yield_due():
-            return STEP_CONTINUE  # a completion that came meanwhile frees its tag before this bio asks for one
+            return (
+                STEP_CONTINUE  # a completion that came meanwhile frees its tag before this bio asks for one
+            )
         return self._submitting()
 
     def _add_to_call(self, unit: IoUnit) -> int:
@@ -519,7 +522,7 @@ class FioThread(Task):
             return self._fetched()
         self.in_kernel = True
         if self.engine != ENGINE_NULL:
-            self.host.charge(STEP_GETEVENTS)
+            charge(self.host, STEP_GETEVENTS)
         self.phase = PH_REAP_WAIT
         return self._reap_wait()
 
@@ -563,7 +566,7 @@ class FioThread(Task):
 
     def _account(self, unit: IoUnit, now_ns: int) -> int:
         # io_completed and account_io_completion
-        self.host.charge(STEP_REAP)
+        charge(self.host, STEP_REAP)
         self.cur_depth -= 1
         self.ios_done += 1
         self.bytes_done += unit.length_bytes
