@@ -84,6 +84,14 @@ def test_rate_iops_holds_a_job_back() -> None:
     assert job.stats.read.done_ios == pytest.approx(1000, abs=2)
 
 
+def test_each_direction_of_a_mixed_job_keeps_its_rate() -> None:
+    stats = run(
+        "[a]\nrw=randrw\niodepth=4\nrate_iops=1000,500\nrwmixread=50\nruntime=1\ntime_based\n"
+    ).jobs[0].stats
+    assert stats.read.done_ios == pytest.approx(1000, abs=3)
+    assert stats.write.done_ios == pytest.approx(500, abs=3)
+
+
 def test_thinktime_in_blocks() -> None:
     # cases: QD100, batch of 100, 5 ms of thinking: 100 I/Os each time the device's time plus 5 ms
     job = run(
@@ -138,6 +146,7 @@ def test_what_a_machine_cannot_do_is_an_error_before_anything_runs(job: str, rea
     assert str(caught.value).startswith("test.fio:")
 
 
+@pytest.mark.compiled_only
 def test_a_driver_that_takes_no_time_without_costs_is_refused() -> None:
     with pytest.raises(BlklabError, match="time stands still"):
         run("[a]\nrw=read\nruntime=1\ntime_based\n", "device/completion_nsec=0")

@@ -41,14 +41,14 @@ cdef class FioThread(Task):
     cdef public bint disable_slat, disable_clat, disable_lat, ramping, stopping, begun
     cdef public int ioprio, plug_threshold, error
     cdef public int64_t run_bytes, max_bio_bytes, end_ns, runtime_ns, ramp_ns, ramp_end_ns, epoch_ns, began_ns
-    cdef readonly int64_t ended_ns, ios_issued, ios_done, bytes_done
+    cdef readonly int64_t ended_ns, ios_issued, ios_done, bytes_issued, bytes_done
     cdef public object pace, blkg
     cdef int phase, after
     cdef IoList free, queued, done
     cdef IoUnit call_head, call_tail, unit
     cdef int call_count, io_u_queued, wait_min
     cdef readonly int cur_depth
-    cdef bint full, waiting, own_plug, draining, ending, held
+    cdef bint full, waiting, own_plug, draining, ending, held, thinking
     cdef int64_t pass_number, pause_ns, pause_until_ns
 
     cpdef configure(self, int engine, int iodepth, int batch, int low, int complete_min, int complete_max)

@@ -174,6 +174,7 @@ class FioThread(Task):
         self.ended_ns = 0
         self.ios_issued = 0
         self.ios_done = 0
+        self.bytes_issued = 0
         self.bytes_done = 0
         # io_us: free, queued in the engine, completed; and those of the submitting call, linked by `link`
         self.free = IoList()
@@ -193,6 +194,7 @@ class FioThread(Task):
         self.draining = False
         self.ending = False
         self.held = False
+        self.thinking = False
         self.pause_ns = 0
         self.pause_until_ns = 0
 
@@ -262,17 +264,22 @@ class FioThread(Task):
             self.preempted = 0
             self.stats.reset()
             self.stats.start_windows(now)
+            self.stream.ramp_over(self.cur_depth, self.bytes_issued - self.bytes_done)
         stream = self.stream
-        if now >= self.end_ns or self.stopping or not stream.advance():
+        if now >= self.end_ns or self.stopping:
             self.ending = True
             return self._drain(False, 0)
-        early_ns = 0
         if self.pace is not None:
-            early_ns = self.pace.early_ns(stream.ddir, now - self.epoch_ns)
-        if early_ns or (stream.pass_number != self.pass_number and self.cur_depth):
-            # Ahead of the rate; or the next pass begins: what is outstanding is waited for first
+            early_ns = self.pace.early_ns(stream, now - self.epoch_ns)
+            if early_ns:
+                return self._drain(False, early_ns)
+        if not stream.advance():
+            self.ending = True
+            return self._drain(False, 0)
+        if stream.pass_number != self.pass_number and self.cur_depth:
+            # The next pass begins: what is outstanding is waited for first
             self.pass_number = stream.pass_number
-            return self._drain(True, early_ns)
+            return self._drain(True, 0)
         return self._queue()
 
     def _begin(self) -> int:
@@ -304,6 +311,7 @@ class FioThread(Task):
         charge(host, STEP_USER_IO)
         unit.start_ns = clock.now_ns
         self.ios_issued += 1
+        self.bytes_issued += unit.length_bytes
         self.cur_depth += 1
         if self.pace is not None:
             self.pace.issued(unit.ddir, unit.length_bytes)
@@ -560,6 +568,7 @@ class FioThread(Task):
         if self.pace is not None:
             pause_ns = self.pace.think(self, self.host.events.now_ns)
             if pause_ns:
+                self.thinking = True
                 return self._drain(False, pause_ns)
         self.phase = PH_GET
         return STEP_CONTINUE
@@ -622,7 +631,8 @@ class FioThread(Task):
     def _pause(self) -> int:
         if self.host.events.now_ns < self.pause_until_ns:
             return STEP_SLEEP
-        if not self.held:
+        if self.thinking:
+            self.thinking = False
             self.pace.thought(self.stream.ddir)
         return self._go_on()
 

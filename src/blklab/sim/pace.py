@@ -5,9 +5,6 @@ Theory of operation
 fio computes for each direction when the next I/O is due from the bytes issued so far; an I/O that comes earlier waits
 until everything outstanding has completed, and then for the whole difference. thinktime does the same after every
 `thinktime_blocks` I/Os. So both are pauses that begin with a drain, which `FioThread` does.
-
-Deliberate differences: a mixed job waits for the direction it has drawn instead of switching to the other one when that
-is due earlier.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from blklab.sim.fio_thread import FioThread
     from blklab.workload.jobspec import JobSpec
+    from blklab.workload.stream import Stream
 
 
 def has_pace(spec: JobSpec) -> bool:
@@ -33,6 +31,7 @@ class Pace:
             for rate, iops, bs in zip(spec.rate_bytes_per_s, spec.rate_iops, spec.min_bs_bytes, strict=True)
         ]
         self.min_bs = spec.min_bs_bytes
+        self.mixed = spec.reads and spec.writes and 0 < spec.rwmixread < 100
         self.issued_bytes = [0, 0, 0]
         self.think_ns = spec.thinktime_ns
         self.spin_ns = min(spec.thinktime_spin_ns, spec.thinktime_ns)
@@ -54,9 +53,20 @@ class Pace:
         # usec_for_io works in microseconds
         self.next_ns[ddir] = self.issued_bytes[ddir] * 1_000_000 // rate * 1000
 
-    def early_ns(self, ddir: int, since_start_ns: int) -> int:
-        """By how much an I/O of this direction is ahead of its rate."""
-        return max(0, self.next_ns[ddir] - since_start_ns // 1000 * 1000) if self.rates[ddir] else 0
+    def early_ns(self, stream: Stream, since_start_ns: int) -> int:
+        """By how much the next I/O is ahead of its rate. A mixed job that is ahead in the direction it has drawn turns to
+        the other one if that is due earlier (rate_ddir)."""
+        if not any(self.rates):
+            return 0
+        now_ns = since_start_ns // 1000 * 1000
+        ddir = stream.draw_ddir()
+        if self.next_ns[ddir] <= now_ns:
+            return 0
+        other = ddir ^ 1
+        if self.mixed and self.next_ns[other] < self.next_ns[ddir]:
+            stream.turn_ddir(other)
+            ddir = other
+        return max(0, self.next_ns[ddir] - now_ns)
 
     def think(self, thread: FioThread, now_ns: int) -> int:
         """How long to pause now that an I/O has been queued; 0: not at all."""

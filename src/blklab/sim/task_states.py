@@ -13,5 +13,5 @@ STEP_EXIT = 2
 LATENCY_NS = 6000000  # sysctl_sched_latency
 MIN_GRANULARITY_NS = 750000  # sysctl_sched_min_granularity
 WAKEUP_GRANULARITY_NS = 1000000  # sysctl_sched_wakeup_granularity
-STILL_SECTIONS = 20000000  # sections at one time after which a run counts as standing still
+STILL_SECTIONS = 5000000  # sections at one time after which a run counts as standing still
 KWORKER_PID = 1000  # pids of workers in traces: this + CPU
