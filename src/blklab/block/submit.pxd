@@ -33,6 +33,7 @@ cdef class Submitter(Waiter):
 
     cpdef int bio_done(self, Bio bio) except -1
     cpdef int submit(self, Bio bio) except -1
+    cpdef void begin(self, Bio bio) noexcept
     cpdef void add(self, Bio bio) noexcept
     @cython.locals(bio=Bio)
     cdef bint _take(self) except -1

@@ -107,8 +107,16 @@ class Submitter(Waiter):
 
     def submit(self, bio: Bio) -> int:
         """Submit one bio (`bio.queue` says where to). DONE, WAIT or YIELD as `advance`."""
-        self.add(bio)
+        self.begin(bio)
         return self.advance()
+
+    def begin(self, bio: Bio) -> None:
+        """The next bio to submit: at once if no other is under way, else behind those that are."""
+        if self.bio is None and self.pending_head is None:
+            self.bio = bio
+            self.stage = STAGE_ENTER
+        else:
+            self.add(bio)
 
     def add(self, bio: Bio) -> None:
         """Put a bio behind those still to be submitted (current->bio_list)."""

@@ -58,6 +58,8 @@ cdef class Cpu(Event):
     cpdef int fire(self, int64_t now_ns) except -1
     @cython.locals(host=MachineHost, clock=EventQueue, start=int64_t, task=Task)
     cpdef int loop(self, Event first) except -1
+    @cython.locals(clock=EventQueue)
+    cpdef bint may_go_on(self, Task task) noexcept
     @cython.locals(host=MachineHost, clock=EventQueue, start=int64_t)
     cdef int _interrupt(self, Event event) except -1
     @cython.locals(host=MachineHost, start=int64_t, work=Work, task=Task)

@@ -250,6 +250,15 @@ class Cpu(Event):
         self.busy_ns += clock.now_ns - start
         return 0
 
+    def may_go_on(self, task: Task) -> bool:
+        """Whether its task may do another section at once, since `loop` would choose it again."""
+        clock = self.host.events
+        if self.irqs.count or clock.head_ns < clock.now_ns:
+            return False
+        if task.in_kernel and not self.host.preempt_full:
+            return True
+        return self.work is None and self.works.count == 0 and self.tasks.count == 0
+
     def _interrupt(self, event: Event) -> int:
         host = self.host
         clock = host.events

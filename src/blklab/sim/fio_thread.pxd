@@ -8,12 +8,12 @@ from blklab.block.bio cimport Bio
 from blklab.block.consts cimport DONE, F_IDLE, F_SYNC, MAX_BIO_BYTES, OP_DISCARD, OP_READ, OP_WRITE, WAIT
 from blklab.block.queue cimport RequestQueue
 from blklab.metrics.stats cimport JobStats
-from blklab.sim.cpu cimport MachineHost, Task
+from blklab.sim.cpu cimport Cpu, MachineHost, Task
 from blklab.sim.events cimport EventQueue
 from blklab.sim.fio_phases cimport (AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC,
                                     PH_BATCH_PLUG, PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP,
                                     PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, PH_TAKE)
-from blklab.sim.task_states cimport STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
+from blklab.sim.task_states cimport MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
 from blklab.workload.stream cimport Stream
 
 cdef class IoUnit:
@@ -52,8 +52,10 @@ cdef class FioThread(Task):
     cdef int64_t pass_number, pause_ns, pause_until_ns
 
     cpdef configure(self, int engine, int iodepth, int batch, int low, int complete_min, int complete_max)
-    @cython.locals(clock=EventQueue, start=int64_t, was_kernel=bint, phase=int, result=int)
+    @cython.locals(cpu=Cpu, result=int, sections=int)
     cpdef int step(self) except -1
+    @cython.locals(clock=EventQueue, start=int64_t, was_kernel=bint, phase=int, result=int)
+    cdef int _section(self) except -1
     @cython.locals(host=MachineHost, now=int64_t, stream=Stream, early_ns=int64_t)
     cdef int _get(self) except -1
     @cython.locals(now_ns=int64_t)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from blklab.block.bio import Bio
     from blklab.block.queue import RequestQueue
     from blklab.metrics.stats import JobStats
-    from blklab.sim.cpu import MachineHost
+    from blklab.sim.cpu import Cpu, MachineHost
     from blklab.sim.pace import Pace
     from blklab.workload.stream import Stream
 
@@ -76,7 +76,7 @@ if not cython.compiled:
         PH_SYNC_WAIT,
         PH_TAKE,
     )
-    from blklab.sim.task_states import STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
+    from blklab.sim.task_states import MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
 
 
 class IoUnit:
@@ -214,7 +214,16 @@ class FioThread(Task):
     # -- sections ----------------------------------------------------------------
 
     def step(self) -> int:
-        """One section."""
+        """Sections, as long as nobody else is to run: at least one, at most a few dozen."""
+        cpu: Cpu = self.host.cpus[self.cpu]
+        result = self._section()
+        sections = 1
+        while result == STEP_CONTINUE and sections < MOST_SECTIONS and cpu.may_go_on(self):
+            result = self._section()
+            sections += 1
+        return result
+
+    def _section(self) -> int:
         clock = self.host.events
         start = clock.now_ns
         was_kernel = self.in_kernel
@@ -373,7 +382,7 @@ class FioThread(Task):
         left = unit.length_bytes
         position = 0
         most = self.max_bio_bytes
-        nr_bios = (left + most - 1) // most if unit.ddir != 2 else 1
+        nr_bios = 1 if left <= most or unit.ddir == 2 else (left + most - 1) // most
         unit.bios_left = nr_bios
         if not unit.touched and unit.ddir != 2:
             unit.touched = True
@@ -408,7 +417,7 @@ class FioThread(Task):
             sector += size >> 9
             position += size
             left -= size
-            self.add(bio)
+            self.begin(bio)
         self.phase = PH_SUBMITTING
         if host.yield_due():
             return (
