@@ -1,4 +1,4 @@
-"""`charge(host, step)`: what `host.charge(step)` does, as a function that compiled modules take inline from charging.pxd.
+"""`charge(host, step)`: `host.charge(step)` as a function, which compiled modules take inline from charging.pxd.
 
 A bio's trip charges some twenty steps. With costs off each is then one test of a flag instead of a call.
 """

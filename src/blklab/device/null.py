@@ -2,19 +2,17 @@
 
 Parameters are those of the null_blk module under their names, with its defaults.
 
-Theory of operation
--------------------
-`irqmode` 2 (timer): a request completes `completion_nsec` after the driver took it, by a timer on the CPU that issued it.
-There is no limit to how many are served at once except the tags. 1 (softirq): at once, in the softirq. 0: inline, in
-the issuing CPU's own section.
+Theory of operation ------------------- `irqmode` 2 (timer): a request completes `completion_nsec` after the
+driver took it, by a timer on the CPU that issued it. There is no limit to how many are served at once except
+the tags. 1 (softirq): at once, in the softirq. 0: inline, in the issuing CPU's own section.
 
-`mbps` limits bandwidth as the driver does: every 20 ms it may serve mbps * 2^20 / 50 bytes; a request that exceeds
-that is refused (DEV_RESOURCE, after it was started), and the queues are stopped until the timer fills the budget again.
-The timer keeps one beat (here from time 0 on). It stops after an interval without traffic; the first request
-after that is served from what was left, the second has the budget filled.
+`mbps` limits bandwidth as the driver does: every 20 ms it may serve mbps * 2^20 / 50 bytes; a request that
+exceeds that is refused (DEV_RESOURCE, after it was started), and the queues are stopped until the timer fills
+the budget again. The timer keeps one beat (here from time 0 on). It stops after an interval without traffic;
+the first request after that is served from what was left, the second has the budget filled.
 
-Deliberate differences: data is not kept (`memory_backed` only enables discard, as it does there); no zones, no polling,
-no bad blocks, no write cache yet; queue_mode must be 2 (blk-mq).
+Deliberate differences: data is not kept (`memory_backed` only enables discard, as it does there); no zones,
+no polling, no bad blocks, no write cache yet; queue_mode must be 2 (blk-mq).
 """
 
 from __future__ import annotations
@@ -163,7 +161,8 @@ class NullTick(Event):
         return self.device.host.clock.at(self.due_ns, self)
 
     def restart(self) -> int:
-        """hrtimer_restart: it starts with the time it was last due at, so one that has stopped fires at once."""
+        """hrtimer_restart: it starts with the time it was last due at, so one that has stopped fires at
+        once."""
         now = self.device.host.clock.now_ns
         if self.due_ns <= now:
             return self.fire(now)
@@ -188,5 +187,6 @@ def _shares(settings: Settings) -> str:
 
 
 MODEL = DeviceModel(
-    "null", "null_blk: completes everything after a fixed time", PARAMETERS, NullDevice, _tag_set, no_presets, _shares
+    "null", "null_blk: completes everything after a fixed time", PARAMETERS, NullDevice, _tag_set, no_presets,
+    _shares
 )

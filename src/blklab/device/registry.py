@@ -1,7 +1,8 @@
 """The device models by name, and their parameters: what `model = "..."` in a machine file can be.
 
-A model is a `Driver` with a literal table of parameters. `make_queue` checks the parameters and makes the queue of
-one device. A new model: a file here with a subclass of `Driver` and a `MODEL`, and its name in `MODULES`.
+A model is a `Driver` with a literal table of parameters. `make_queue` checks the parameters and makes the
+queue of one device. A new model: a file here with a subclass of `Driver` and a `MODEL`, and its name in
+`MODULES`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Settings = dict[str, Any]
 
 
 class Parameter(NamedTuple):
-    """One parameter. `kind` is int, bool, float, str or bytes (a size as fio writes sizes); `least`, `most`: its limits."""
+    """One parameter. `kind` is int, bool, float, str or bytes (a size as fio writes sizes); `least`, `most`:
+    its limits."""
 
     name: str
     kind: str
@@ -36,8 +38,9 @@ class Parameter(NamedTuple):
 
 
 class DeviceModel(NamedTuple):
-    """A model. `make(settings, host, seed)` gives the driver, `tag_set(settings, nr_cpus)` its tags; `presets()` names its
-    presets with their settings. Devices for which `shares(settings)` is the same key use one tag set; '': its own."""
+    """A model. `make(settings, host, seed)` gives the driver, `tag_set(settings, nr_cpus)` its tags;
+    `presets()` names its presets with their settings. Devices for which `shares(settings)` is the same key
+    use one tag set; '': its own."""
 
     name: str
     help: str
@@ -98,8 +101,8 @@ def _convert(parameter: Parameter, value: Any, where: str) -> Any:
         raise BlklabError(f"{parameter.name} is a {kind}, not {value!r}", where) from None
     if not parameter.least <= result <= parameter.most:
         raise BlklabError(
-            f"{parameter.name} = {value} is out of range, {parameter.least:g} to {parameter.most:g} is accepted",
-            where,
+            f"{parameter.name} = {value} is out of range, {parameter.least:g} to {parameter.most:g} is
+            accepted", where,
         )
     return result
 
@@ -133,8 +136,8 @@ def settings_of(
     for name, value in given.items():
         if name not in known:
             raise BlklabError(
-                f"model {model.name} has no parameter {name!r}; it has {', '.join(known)}{nearest(name, known)}",
-                where(name),
+                f"model {model.name} has no parameter {name!r}; it has {', '.join(known)}{nearest(name,
+                known)}", where(name),
             )
         settings[name] = _convert(known[name], value, where(name))
     return settings

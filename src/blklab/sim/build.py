@@ -86,7 +86,7 @@ def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Ele
             write(queue, attribute.path, attribute.value)
         except AttributeRefused as error:
             where = attribute.where or error.where
-            what = "" if attribute.path in where else f"{attribute.path}: "
+            what = "" if where and attribute.path in where else f"{attribute.path}: "
             raise AttributeRefused(what + error.message, where, error.errno) from None
     features = built.machine.features
     if features.sched_use_hw_tag and queue.elevator is not None and not queue.hw_tag:
