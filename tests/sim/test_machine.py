@@ -44,7 +44,7 @@ def test_the_default_machine() -> None:
 
 def test_the_machine_of_the_kyber_thread() -> None:
     machine = load_machine("kyber-thread")
-    assert (machine.kernel, machine.cpus.count, machine.cpus.costs.name) == ("4.17", 8, "xeon-2018")
+    assert (machine.kernel, machine.cpus.count, machine.cpus.costs.name) == ("4.17", 8, "kyber-thread")
     assert writes(only_device(machine)) == [("queue/scheduler", "kyber")]
     assert only_device(machine).preset == "intel-ssdpekkr128g7"
 

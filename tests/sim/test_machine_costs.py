@@ -5,14 +5,27 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import scale_costs
 import sources
+from blklab.block.bio import Bio
+from blklab.block.elevator import Elevator
+from blklab.block.hwqueue import HardwareQueue
+from blklab.block.queue import RequestQueue
+from blklab.block.request import Request, RequestList
+from blklab.block.submit import Submitter
 from blklab.core import steps
 from blklab.core.errors import BlklabError
+from blklab.core.host import Lock
 from blklab.core.steps import STEPS
+from blklab.metrics.groups import summarize
+from blklab.sim.api import simulate
 from blklab.sim.costs import CostTable, cost_table_names, load_costs
+from blklab.sim.machine import Machine, load_machine
+from blklab.workload.jobfile import parse_job_text
 
 NS = dict[str, int]
 
@@ -52,44 +65,153 @@ def test_zero_is_free_and_the_others_are_not() -> None:
     assert not load_costs("xeon-2018").free
 
 
-SUBMISSION = (
-    "syscall",
-    "submit_io",
-    "bio_alloc",
-    "bio_page",
-    "submit_bio",
-    "tag_get",
-    "rq_init",
-    "dispatch_one",
-    "queue_rq",
+# -- held against real runs ---------------------------------------------------------------
+
+
+class StandIn(Elevator):
+    """What a built-in scheduler charges for a request, in the plainest form: first in, first out, one lock
+    for all (or one a hardware queue) that is taken for a merge attempt, an insertion and a dispatch, and the
+    scheduler's own `step` once."""
+
+    step = steps.STEP_KYBER
+    one_lock = True
+
+    def __init__(self, queue: RequestQueue) -> None:
+        super().__init__(queue)
+        self.shared: tuple[RequestList, Lock] = (RequestList(), Lock("stand-in"))
+
+    def init_hctx(self, hctx: HardwareQueue) -> None:
+        hctx.sched_data = self.shared if self.one_lock else (RequestList(), Lock("stand-in"))
+
+    def _taken(self, hctx: HardwareQueue) -> tuple[RequestList, Lock]:
+        mine: Any = hctx.sched_data
+        self.queue.host.lock(mine[1], steps.STEP_LOCK_SCHED)
+        return mine[0], mine[1]
+
+    def bio_merge(self, bio: Bio, segments: int, submitter: Submitter) -> bool:
+        _, lock = self._taken(self.queue.hctx_of(submitter.cpu))
+        self.queue.host.unlock(lock)
+        return False
+
+    def insert_requests(self, hctx: HardwareQueue, rqs: RequestList, at_head: bool) -> None:
+        mine, lock = self._taken(hctx)
+        while rqs.count:
+            rq = rqs.popleft()
+            assert rq is not None
+            self.queue.host.charge(self.step)
+            self.queue.trace_insert(rq)
+            mine.append(rq)
+        self.queue.host.unlock(lock)
+
+    def dispatch_request(self, hctx: HardwareQueue) -> Request | None:
+        mine, lock = self._taken(hctx)
+        rq = mine.popleft()
+        self.queue.host.unlock(lock)
+        return rq
+
+    def has_work(self, hctx: HardwareQueue) -> bool:
+        mine: Any = hctx.sched_data
+        return bool(mine[0].count)
+
+
+class StandInKyber(StandIn):
+    one_lock = False
+
+
+class StandInDeadline(StandIn):
+    step = steps.STEP_MQ_DEADLINE
+
+
+class StandInBfq(StandIn):
+    step = steps.STEP_BFQ
+
+
+ICPE24_JOB = """\
+[job]
+ioengine=io_uring
+registerfiles=1
+fixedbufs=1
+direct=1
+rw=randread
+bs=4k
+norandommap
+iodepth=128
+numjobs={numjobs}
+group_reporting
+ramp_time=20ms
+runtime=60ms
+time_based
+"""
+KYBER_JOB = """\
+[job]
+ioengine=libaio
+direct=1
+rw={rw}
+bs=4k
+size=16m
+iodepth=64
+numjobs=8
+group_reporting
+"""
+
+
+def reads(job: str, machine: Machine, scheduler: type[Elevator] | None) -> tuple[float, float, float]:
+    """IOPS, mean slat and mean clat (ns) of a job's reads."""
+    entry = summarize(simulate(parse_job_text(job, "costs"), machine=machine, scheduler=scheduler))[0][0]
+    stats = entry.stats.read
+    return stats.done_ios * 1e9 / stats.runtime_ns, stats.slat.mean, stats.clat.mean
+
+
+@pytest.mark.compiled_only
+def test_icpe24_gives_the_row_it_was_calibrated_on_in_a_real_run() -> None:
+    iops, slat, clat = reads(ICPE24_JOB.format(numjobs=1), load_machine("icpe24"), None)
+    assert iops == pytest.approx(383_286.8, rel=0.004)
+    assert slat == pytest.approx(1908, rel=0.02)
+    assert clat == pytest.approx(331_603, rel=0.005)
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize(
+    ("scheduler", "iops"),
+    [(None, 354_059.9), (StandInDeadline, 293_693.8), (StandInKyber, 286_635.1), (StandInBfq, 236_063.8)],
 )
-REST = ("user_io", "reap", "irq", "complete", "end_bio", "tag_put")
-SCHEDULER = {
-    "sched_tag_get": 1,
-    "tag_put": 1,
-    "sched_insert": 1,
-    "sched_dispatch": 1,
-    "lock_sched": 3,
-    "run_queue": 1,
-}
+def test_icpe24_log_gives_the_rows_of_each_scheduler_in_a_real_run(
+    scheduler: type[Elevator] | None, iops: float
+) -> None:
+    """The runs of fig-2, which logged every I/O; the schedulers as far as what they charge goes."""
+    found, _, _ = reads(ICPE24_JOB.format(numjobs=1), load_machine("icpe24", costs="icpe24-log"), scheduler)
+    assert found == pytest.approx(iops, rel=0.006)
 
 
-def test_icpe24_adds_up_to_the_rows_it_was_calibrated_on() -> None:
-    """fig-2 at QD 128: IOPS of one CPU, and slat without a scheduler; the file has the figures too."""
-    ns = prices(load_costs("icpe24"))
-    slat = sum(ns[step] for step in SUBMISSION)
-    none = slat + sum(ns[step] for step in REST)
-    extra = sum(ns[step] * times for step, times in SCHEDULER.items())
-    assert slat == 1885
-    assert none == pytest.approx(1e9 / 354059.9, abs=1)
-    for scheduler, iops in (("mq_deadline", 293693.8), ("kyber", 286635.1), ("bfq", 236063.8)):
-        assert none + extra + ns[scheduler] == pytest.approx(1e9 / iops, abs=2)
+@pytest.mark.compiled_only
+def test_icpe24_gives_the_row_of_ten_processes_on_one_lock_in_a_real_run() -> None:
+    iops, slat, clat = reads(ICPE24_JOB.format(numjobs=10), load_machine("icpe24"), StandInDeadline)
+    assert iops == pytest.approx(470_106, rel=0.02)
+    assert slat == pytest.approx(20_809, rel=0.06)
+    assert clat == pytest.approx(2_701_647, rel=0.02)
 
 
 def test_xeon_2018_is_icpe24_scaled_by_one_row() -> None:
     new, old = prices(load_costs("icpe24")), prices(load_costs("xeon-2018"))
-    factor = (1e9 / 188940) / (1e9 / 286635.1)
+    log = prices(load_costs("icpe24-log"))["reap"] - new["reap"]
+    assert log == pytest.approx(1e9 / 354_059.9 - 1e9 / 383_286.8, abs=1)
+    factor = (1e9 / 188_940) / (1e9 / 286_635.1 - log)
     assert all(abs(old[step] - new[step] * factor) <= 1 for step in new)
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize(("rw", "slat"), [("read", 6890), ("randread", 7030)])
+def test_kyber_thread_gives_the_slat_of_its_row_in_a_real_run(rw: str, slat: float) -> None:
+    machine = load_machine("kyber-thread", settings=["queue/scheduler=none"])
+    assert machine.cpus.costs.name == "kyber-thread"
+    _, found, _ = reads(KYBER_JOB.format(rw=rw), machine, StandInKyber)
+    assert found == pytest.approx(slat, rel=0.03)
+
+
+def test_scaled_tables_are_what_their_tool_writes() -> None:
+    for name, factor in scale_costs.SCALED.items():
+        text = (sources.PACKAGE_FOLDER / "sim" / "costs" / f"{name}.toml").read_text()
+        assert text[text.index("[steps]") :] == scale_costs.steps_of(factor)
 
 
 def write(folder: Path, text: str, name: str = "mine.toml") -> str:

@@ -15,6 +15,11 @@ cdef class Elevator:
     cpdef int limit_depth(self, int op, int flags) except -1
     cpdef bint bio_merge(self, Bio bio, int segments, Submitter submitter) except -1
     cpdef bint allow_merge(self, Request rq, Bio bio) except -1
+    cpdef Request request_merge(self, Bio bio)
+    cpdef Request latter_request(self, Request rq)
+    cpdef Request former_request(self, Request rq)
+    cpdef request_merged(self, Request rq, int kind)
+    cpdef requests_merged(self, Request rq, Request following)
     cpdef prepare_request(self, Request rq)
     cpdef insert_requests(self, HardwareQueue hctx, RequestList rqs, bint at_head)
     cpdef Request dispatch_request(self, HardwareQueue hctx)

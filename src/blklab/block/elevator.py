@@ -104,6 +104,24 @@ class Elevator:
         """Whether `bio` may be merged into `rq`, which touches it."""
         return True
 
+    def request_merge(self, bio: Bio) -> Request | None:
+        """For `queue.elv_merge`: a request you hold that begins where `bio` ends (a front merge), or None."""
+        return None
+
+    def latter_request(self, rq: Request) -> Request | None:
+        """For `queue.elv_merge`: the request behind `rq` in your order by sector, or None."""
+        return None
+
+    def former_request(self, rq: Request) -> Request | None:
+        """For `queue.elv_merge`: the request before `rq` in your order by sector, or None."""
+        return None
+
+    def request_merged(self, rq: Request, kind: int) -> None:
+        """A bio was merged into `rq`, MERGE_BACK or MERGE_FRONT: its place in your order may have changed."""
+
+    def requests_merged(self, rq: Request, following: Request) -> None:
+        """All of `following` was merged into `rq`: take `following` out of your lists."""
+
     # -- a request's life ------------------------------------------------------
 
     def prepare_request(self, rq: Request) -> None:

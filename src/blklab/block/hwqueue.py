@@ -277,6 +277,7 @@ class HardwareQueue:
             tag = self.tags.bitmap.get(self.queue.host.cpu)
             if tag < 0:
                 return False
+            charge(self.queue.host, STEP_TAG_GET)
             rq.tag = tag + self.tags.nr_reserved
         if self.tag_queue_shared and not rq.rq_flags & RQF_MQ_INFLIGHT:
             rq.rq_flags |= RQF_MQ_INFLIGHT

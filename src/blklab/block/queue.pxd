@@ -14,6 +14,7 @@ from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, HOOK_BIO_MERGE, HOOK_
                                   STS_OK, STS_RESOURCE, TR_C, TR_D, TR_G, TR_I, TR_R, WAIT)
 from blklab.block.driver cimport Driver
 from blklab.block.elevator cimport Elevator
+from blklab.block.elv_merge cimport ElvMerge
 from blklab.block.features cimport Features
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.iostat cimport IoStat
@@ -41,6 +42,7 @@ cdef class RequestQueue:
     cdef readonly IoStat stat
     cdef readonly BioPool bios
     cdef readonly Merger merger
+    cdef public ElvMerge elv_merge
     cdef public int64_t size_sectors
     cdef public Elevator elevator
     cdef public str elevator_name

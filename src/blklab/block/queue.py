@@ -20,6 +20,7 @@ import cython
 
 from blklab.block.bio import BioPool
 from blklab.block.dispatch import RunWork
+from blklab.block.elv_merge import ElvMerge
 from blklab.block.hwqueue import HardwareQueue
 from blklab.block.iostat import IoStat
 from blklab.block.limits import QueueLimits
@@ -105,6 +106,7 @@ class RequestQueue:
         self.stat = IoStat(host.jiffy_ns)
         self.bios = BioPool()
         self.merger = Merger(self)
+        self.elv_merge = ElvMerge(self)
         self.size_sectors = 0
         self.elevator: Elevator | None = None
         self.elevator_name = "none"

@@ -68,6 +68,7 @@ class Request(Event):
         self.elv0: object = None
         self.elv1: object = None
         self.elv_ns = 0
+        self.elv_end = 0
         self.state = 0
         self.op = 0
         self.flags = 0

@@ -190,8 +190,11 @@ class Submitter(Waiter):
         if stage < STAGE_REQUEST:
             if not self._tag(bio, stage):
                 # Out of tags: run the queue and try again, or sleep; or the bio ended (NOWAIT)
-                if self.bio is None or self.stage == STAGE_TAG_AGAIN:
+                if self.bio is None:
                     return DONE
+                if self.stage == STAGE_TAG_AGAIN:
+                    # A completion that came while this section ran frees its tag before the second try
+                    return YIELD if queue.host.yield_due() else DONE
                 return self._sleep()
             queue.start_bio(self.rq, bio, self.segments)
             if self.plug.active:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blklab.block.elevator import Elevator, find_elevator
+from blklab.block.elv_merge import ElvMerge
 from blklab.block.tags import DEFAULT_RQ, MAX_SCHED_RQ, Tags
 from blklab.core.errors import AttributeRefused
 
@@ -89,6 +90,7 @@ def _install(queue: RequestQueue, factory: Callable[[RequestQueue], Elevator] | 
     queue.elevator = None
     queue.elevator_hooks = 0
     queue.last_merge = None
+    queue.elv_merge = ElvMerge(queue)
     queue.hw_tag = False
     queue.elevator_name = "none"
     queue.nr_requests = default_nr_requests(queue, factory is not None)

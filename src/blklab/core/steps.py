@@ -66,7 +66,7 @@ STEPS: list[tuple[str, str]] = [
     ("kyber", "kyber's own work on one request: domain, token, histogram"),
     ("mq_deadline", "mq-deadline's own work on one request: sort tree, FIFO, choosing"),
     ("bfq", "bfq's own work on one request: queues, budgets, weights, slices"),
-    ("thread_start", "the program's own work before a thread's first I/O (fio: files, clocks, statistics)"),
+    ("thread_start", "a sixteenth of the program's work before a thread's first I/O (fio: files, clocks)"),
     ("io_unit", "making one of the iodepth I/O units of a thread, before its first I/O (fio: an io_u)"),
     ("first_touch", "the first use of a page that is read into: page fault, and zeroing the page"),
 ]

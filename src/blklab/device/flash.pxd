@@ -17,6 +17,7 @@ cdef class Flash:
     cdef int64_t random_owes, gc_ns, idle_ns
     cdef readonly int64_t programs, moves
 
+    @cython.locals(unit=Py_ssize_t)
     cpdef Py_ssize_t unit_of(self, uint64_t page) noexcept
     @cython.locals(free=int64_t)
     cpdef int64_t read(self, Py_ssize_t i, int64_t begin_ns) noexcept

@@ -2,19 +2,20 @@
 
 Theory of operation
 -------------------
-A unit serves reads in the order in which they come. Programs (`program`) wait in the unit's share of the write buffer
-and give way to reads, but are not interrupted by them; clean-up gives way to both. Neither is an event: `_catch_up`
-makes what must have begun by now begin, whenever somebody looks at the unit. So a read costs one look-up and one draw,
-and a device that only reads never does any of that.
+A unit serves reads in the order in which they come. Programs (`program`) wait in the unit's share of the
+write buffer and give way to reads, but are not interrupted by them; clean-up gives way to both. Neither is an
+event: `_catch_up` makes what must have begun by now begin, whenever somebody looks at the unit. So a read
+costs one look-up and one draw, and a device that only reads never does any of that.
 
-The first `cache` bytes are programmed fast (SLC mode). Each page there owes one page move (to where it stays), and
-random data owe `gc_amplification` - 1 moves a page more, because the blocks they go to must be emptied first. A unit that
-has been idle for `idle_ns` works this off, move by move. A page that finds the cache full is programmed slowly, and what
-random data owe is worked off before the next program, except for the last PUT_OFF_PAGES moves: so a full drive writes at
-its sustained speed, and is busy for a while afterwards.
+The first `cache` bytes are programmed fast (SLC mode). Each page there owes one page move (to where it
+stays), and random data owe `gc_amplification` - 1 moves a page more, because the blocks they go to must be
+emptied first. A unit that has been idle for `idle_ns` works this off, move by move. A page that finds the
+cache full is programmed slowly, and what random data owe is worked off before the next program, except for
+the last PUT_OFF_PAGES moves: so a full drive writes at its sustained speed, and is busy for a while
+afterwards.
 
-Deliberate differences: there is always free space; erasing is part of `gc_ns`; reads of what is still in the buffer go to
-a unit all the same.
+Deliberate differences: there is always free space; erasing is part of `gc_ns`; reads of what is still in the
+buffer go to a unit all the same.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Flash:
 
     def unit_of(self, page: int) -> int:
         """The unit that holds a page of the address space: neighbours spread evenly, random addresses at random."""
-        return ((((page * STAR_64) & ALL_ONES_64) >> 32) * self.units) >> 32
+        unit: int = ((((page * STAR_64) & ALL_ONES_64) >> 32) * self.units) >> 32
+        return unit
 
     def read(self, i: int, begin_ns: int) -> int:
         """A read of one page that reaches unit i at `begin_ns`; returns when it has been done."""
@@ -100,8 +102,8 @@ class Flash:
         return begin_ns
 
     def program(self, i: int, begin_ns: int, random_bytes: int) -> int:
-        """A page, `random_bytes` of it random writes, is to go from the buffer to unit i; returns when the unit's share of the
-        buffer had room for it."""
+        """A page, `random_bytes` of it random writes, is to go from the buffer to unit i; returns when the unit's
+        share of the buffer had room for it."""
         self.dirty = True
         self._catch_up(i, begin_ns)
         while self.backlog[i] >= self.most_backlog:

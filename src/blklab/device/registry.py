@@ -101,8 +101,9 @@ def _convert(parameter: Parameter, value: Any, where: str) -> Any:
         raise BlklabError(f"{parameter.name} is a {kind}, not {value!r}", where) from None
     if not parameter.least <= result <= parameter.most:
         raise BlklabError(
-            f"{parameter.name} = {value} is out of range, {parameter.least:g} to {parameter.most:g} is
-            accepted", where,
+            f"{parameter.name} = {value} is out of range, "
+            f"{parameter.least:g} to {parameter.most:g} is accepted",
+            where,
         )
     return result
 
@@ -136,8 +137,9 @@ def settings_of(
     for name, value in given.items():
         if name not in known:
             raise BlklabError(
-                f"model {model.name} has no parameter {name!r}; it has {', '.join(known)}{nearest(name,
-                known)}", where(name),
+                f"model {model.name} has no parameter {name!r}; "
+                f"it has {', '.join(known)}{nearest(name, known)}",
+                where(name),
             )
         settings[name] = _convert(known[name], value, where(name))
     return settings

@@ -5,25 +5,26 @@ Parameters are those of the scsi_debug module under their names, with its defaul
 
 Theory of operation
 -------------------
-A request needs, in this order: a budget of its disk (`device/queue_depth` at a time, taken before the scheduler is even
-asked), a driver tag (`max_queue` a hardware queue, shared by all disks of a host), and room at the target and host
-(counted in `queue_rq`). What does not get it waits:
+A request needs, in this order: a budget of its disk (`device/queue_depth` at a time, taken before the
+scheduler is even asked), a driver tag (`max_queue` a hardware queue, shared by all disks of a host), and room
+at the target and host (counted in `queue_rq`). What does not get it waits:
 
-    budget      `restarts` counts who got none; the next completion of the disk runs its queue. Nothing in flight: a delayed
-                run after 3 ms
+    budget      `restarts` counts who got none; the next completion of the disk runs its queue. Nothing in
+                flight: a delayed run after 3 ms
     tag         the block layer's business
-    target      the disk joins the host's list of starved disks, and the answer is RESOURCE; a completion on the host has a
-                worker run the starved disks' queues
+    target      the disk joins the host's list of starved disks, and the answer is RESOURCE; a completion on
+                the host has a worker run the starved disks' queues
     host        the same while the host is blocked: it is for a while after it refused a command (opts 0x8000)
 
-So D is traced only when a request has all four, and R only if the host refuses it after that.
+D is traced only when a request has all four; R whenever target or host refuse it, with or without a D.
 
-A command completes `ndelay` ns after it was issued, or `delay` jiffies, by a timer on the CPU that issued it; at once if
-both are 0.
+A command completes `ndelay` ns after it was issued, or `delay` jiffies, by a timer on the CPU that issued it;
+at once if both are 0.
 
-Deliberate differences: a budget is a count and not a bitmap, which shows only if queue_depth is lowered below what is in
-flight; a starved disk's queue is run by its own worker; a late command is waited for instead of aborted and retried, and
-a lost one (opts 4) fails; no zones, no protection, no errors but those of opts; flushes are not built.
+Deliberate differences: a budget is a count and not a bitmap, which shows only if queue_depth is lowered below
+what is in flight; a starved disk's queue is run by its own worker; a late command is waited for instead of
+aborted and retried, and a lost one (opts 4) fails; no zones, no protection, no errors but those of opts;
+flushes are not built.
 """
 
 from __future__ import annotations
@@ -75,9 +76,11 @@ OPT_HOST_BUSY = 0x8000
 OPTS_BUILT = OPT_MEDIUM_ERR | OPT_TIMEOUT | OPT_HOST_BUSY
 
 PARAMETERS = (
-    Parameter("host", "str", "", "disks that name the same host share its tags; empty: a host of its own"),
+    Parameter("host", "str", "", "disks of the same host share its tags; empty: one of its own"),
     Parameter("target", "int", 0, "the target of the host that the disk is a unit of", 0, 255),
-    Parameter("target_can_queue", "int", 0, "commands that the target takes at a time; 0: any number", 0, CANQUEUE),
+    Parameter(
+        "target_can_queue", "int", 0, "commands that the target takes at a time; 0: any number", 0, CANQUEUE
+    ),
     Parameter("dev_size_mb", "int", 8, "size of the store, MiB", 1, 1 << 20),
     Parameter("virtual_gb", "int", 0, "size that the disk shows, GiB; 0: that of the store", 0, 1 << 20),
     Parameter("sector_size", "int", 512, "logical block, bytes: 512, 1024, 2048 or 4096", 512, 4096),
@@ -88,7 +91,9 @@ PARAMETERS = (
     Parameter("ndelay", "int", 0, "nanoseconds until a command completes; 0: `delay` counts", 0, 999_999_999),
     Parameter("random", "bool", False, "the delay is the longest one, uniformly distributed"),
     Parameter("max_queue", "int", CANQUEUE, "commands of a hardware queue (can_queue)", 1, CANQUEUE),
-    Parameter("host_max_queue", "int", 0, "one set of this many tags for all hardware queues; 0: no", 0, CANQUEUE),
+    Parameter(
+        "host_max_queue", "int", 0, "one set of this many tags for all hardware queues; 0: no", 0, CANQUEUE
+    ),
     Parameter("submit_queues", "int", 1, "hardware queues", 1, 4096),
     Parameter("poll_queues", "int", 0, "hardware queues for polling; only 0 is built", 0, 0),
     Parameter("fake_rw", "bool", False, "commands do not touch the store, so its errors do not show"),
@@ -96,12 +101,11 @@ PARAMETERS = (
     Parameter("unmap_max_blocks", "int", 0xFFFFFFFF, "blocks of one UNMAP", 0, 0xFFFFFFFF),
     Parameter("unmap_granularity", "int", 1, "blocks that can be unmapped", 1, 0xFFFFFFFF),
     Parameter("unmap_alignment", "int", 0, "first block that can be unmapped", 0, 0xFFFFFFFF),
-    Parameter("opts", "int", 0, f"faults: {OPT_MEDIUM_ERR} reading medium_error_start, {OPT_TIMEOUT} lost commands, "
-              f"{OPT_HOST_BUSY:#x} host busy"),
+    Parameter("opts", "int", 0, "faults: 2 reading medium_error_start, 4 lost commands, 0x8000 host busy"),
     Parameter("every_nth", "int", 0, "every how many commands the last two of opts happen", 0, 1 << 30),
     Parameter("medium_error_start", "int", 0x1234, "first block that cannot be read"),
     Parameter("medium_error_count", "int", 10, "number of such blocks", 1, 1 << 20),
-)  # fmt: skip
+)
 
 
 class ScsiTarget:
@@ -156,7 +160,7 @@ class ScsiDisk(Driver):
         self.random = settings["random"]
         self.stream = RandomStream(seed, "scsi")
         self.seed = seed
-        self.queue: RequestQueue | None = None
+        self.queue: RequestQueue = None  # type: ignore[assignment]  # until attached
         self.queue_depth = settings["host_max_queue"] or settings["max_queue"]
         self.busy = 0
         self.restarts = 0
@@ -200,7 +204,11 @@ class ScsiDisk(Driver):
         largest = min(DEF_XFER_BLOCKS, store) if store > STORE_SECTORS else DEF_XFER_BLOCKS
         optimal = settings["opt_blks"]
         optimal_bytes = optimal * block
-        if 0 < optimal <= largest and optimal_bytes >= 4096 and optimal_bytes % limits.physical_block_bytes == 0:
+        if (
+            0 < optimal <= largest
+            and optimal_bytes >= 4096
+            and optimal_bytes % limits.physical_block_bytes == 0
+        ):
             limits.io_opt_bytes = optimal_bytes
             limits.max_sectors = optimal << shift
         else:
@@ -351,7 +359,9 @@ def _check(settings: Settings) -> None:
     if settings["sector_size"] not in (512, 1024, 2048, 4096):
         raise BlklabError(f"scsi: sector_size is 512, 1024, 2048 or 4096, not {settings['sector_size']}")
     if settings["opts"] & ~OPTS_BUILT:
-        raise BlklabError(f"scsi: of opts only {OPTS_BUILT:#x} are built, not {settings['opts'] & ~OPTS_BUILT:#x}")
+        raise BlklabError(
+            f"scsi: of opts only {OPTS_BUILT:#x} are built, not {settings['opts'] & ~OPTS_BUILT:#x}"
+        )
 
 
 def _tag_set(settings: Settings, nr_cpus: int) -> TagSet:
@@ -368,5 +378,11 @@ def _presets() -> Mapping[str, Settings]:
 
 
 MODEL = DeviceModel(
-    "scsi", "a scsi_debug host: disks with a queue depth each", PARAMETERS, ScsiDisk, _tag_set, _presets, _shares
+    "scsi",
+    "a scsi_debug host: disks with a queue depth each",
+    PARAMETERS,
+    ScsiDisk,
+    _tag_set,
+    _presets,
+    _shares,
 )

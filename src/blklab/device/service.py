@@ -1,13 +1,15 @@
 """Distributions of service times as tables of quantiles, from which a device draws with one look-up.
 
-A table has two levels of `STEPS` equal steps of probability: one over all of them, and one over its last step, so that
-the tail is drawn as finely as the rest (to one in a million). Between two entries a draw is uniform.
+A table has two levels of `STEPS` equal steps of probability: one over all of them, and one over its last
+step, so that the tail is drawn as finely as the rest (to one in a million). Between two entries a draw is
+uniform.
 
 Theory of operation
 -------------------
-`STEPS` + 1 values of the quantile function at 0, 1/1024, ... and then as many over [1023/1024, 1]. The very last value of
-an unbounded distribution is set so that the mean over the last step is right. All values are whole nanoseconds. The
-tables are made in Python and not in a compiled module, so that both forms of the package have the same numbers.
+`STEPS` + 1 values of the quantile function at 0, 1/1024, ... and then as many over [1023/1024, 1]. The very
+last value of an unbounded distribution is set so that the mean over the last step is right. All values are
+whole nanoseconds. The tables are made in Python and not in a compiled module, so that both forms of the
+package have the same numbers.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ def cells(mean_ns: float, sense_ns: float, jitter_ns: float) -> array[int]:
     jitter = max(jitter_ns, 0.5)
     edges = sorted({edge for c in centres for edge in (c - jitter, c + jitter)})
     points = [
-        (sum(min(1.0, max(0.0, (x - c + jitter) / (2 * jitter))) for c in centres) / len(centres), x) for x in edges
+        (sum(min(1.0, max(0.0, (x - c + jitter) / (2 * jitter))) for c in centres) / len(centres), x)
+        for x in edges
     ]
     return table_of(lambda u: interpolate(points, u))
 

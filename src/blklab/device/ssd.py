@@ -1,8 +1,9 @@
 """An NVMe SSD: queue pairs, a controller with ceilings, a write buffer, and flash behind it.
 
-Parameters are what a data sheet or a fio curve over iodepth gives: how many units work at once and how long a read
-takes (the curve of latency over depth, with its percentiles), latency that keeps no unit busy, ceilings of IOPS and
-bandwidth, how long a program takes, how large buffer and cache are, and by how much random writes multiply.
+Parameters are what a data sheet or a fio curve over iodepth gives: how many units work at once and how long a
+read takes (the curve of latency over depth, with its percentiles), latency that keeps no unit busy, ceilings
+of IOPS and bandwidth, how long a program takes, how large buffer and cache are, and by how much random writes
+multiply.
 
 Theory of operation
 -------------------
@@ -11,18 +12,20 @@ A command passes up to four servers, all of them first in, first out:
     slots       the controller works on `slots` commands at a time; others wait in the queues
     commands    one at a time, 1/read_iops or 1/write_iops each: the ceiling of IOPS
     link        reads and writes apart, bytes over bandwidth each
-    units       a read occupies the unit of each `unit_bytes` of its sectors for a time drawn from a distribution
-                (`flash.py`); it is done when the last of them is, and completes `latency_ns` later
+    units       a read occupies the unit of each `unit_bytes` of its sectors for a time drawn from a
+                distribution (`flash.py`); it is done when the last of them is, and completes `latency_ns`
+                later
 
-As the servers are first in, first out, all times are known when a command takes its slot: `queue_rq` computes the
-completion and pushes the request on the lane of its unit. There is one event a request and no state to search.
+As the servers are first in, first out, all times are known when a command takes its slot: `queue_rq` computes
+the completion and pushes the request on the lane of its unit. There is one event a request and no state to
+search.
 
-A write is taken into the buffer and completes `write_latency_ns` later. Each `program_bytes` of the buffer go to the
-next unit in turn as one program; a unit whose share of the buffer is full makes the write, and all after it, wait. A write
-is random unless it begins where the last one of its region (1 GiB) ended.
+A write is taken into the buffer and completes `write_latency_ns` later. Each `program_bytes` of the buffer go
+to the next unit in turn as one program; a unit whose share of the buffer is full makes the write, and all
+after it, wait. A write is random unless it begins where the last one of its region (1 GiB) ended.
 
-Deliberate differences: the doorbell is rung for every command; an open page of the buffer waits for more to write, however
-long; one queue's commands are not preferred to another's; flushes are not built.
+Deliberate differences: the doorbell is rung for every command; an open page of the buffer waits for more to
+write, however long; one queue's commands are not preferred to another's; flushes are not built.
 """
 
 from __future__ import annotations
@@ -65,7 +68,9 @@ REGION_SHIFT = 21
 
 PARAMETERS = (
     Parameter("size", "bytes", 1_000_204_886_016, "capacity, bytes", 1 << 20),
-    Parameter("queues", "int", 128, "hardware queues of the controller; Linux uses at most one a CPU", 1, 65535),
+    Parameter(
+        "queues", "int", 128, "hardware queues of the controller; Linux uses at most one a CPU", 1, 65535
+    ),
     Parameter("queue_depth", "int", 1023, "commands of a queue (io_queue_depth - 1)", 1, 10240),
     Parameter("logical_block", "int", 512, "logical block, bytes", 512, 4096),
     Parameter("max_transfer", "bytes", 512 << 10, "largest command, bytes (MDTS); 0: no limit of the device"),
@@ -77,11 +82,15 @@ PARAMETERS = (
     Parameter("read_bytes_per_s", "bytes", 0, "ceiling of bytes read a second; 0: none"),
     Parameter("write_bytes_per_s", "bytes", 0, "ceiling of bytes written a second; 0: none"),
     Parameter("units", "int", 32, "flash units that work at the same time (dies, or planes)", 1, 4096),
-    Parameter("unit_bytes", "bytes", 4096, "how much of the address space lies on one unit in a row", 512, 1 << 20),
+    Parameter(
+        "unit_bytes", "bytes", 4096, "how much of the address space lies on one unit in a row", 512, 1 << 20
+    ),
     Parameter("read_ns", "int", 60_000, "mean time that a read occupies a unit", 1, 10_000_000_000),
     Parameter("read_shape", "str", "constant", f"distribution of it: {', '.join(SHAPES)}"),
     Parameter("read_cv", "float", 0.0, "lognormal: coefficient of variation", 0, 10),
-    Parameter("read_sense_ns", "int", 0, "cells: time of one sensing; a page is sensed once, twice or four times"),
+    Parameter(
+        "read_sense_ns", "int", 0, "cells: time of one sensing; a page is sensed once, twice or four times"
+    ),
     Parameter("read_jitter_ns", "int", 0, "uniform, cells: how far off the mean at most"),
     Parameter("read_retry_ppm", "int", 0, "reads in a million that are tried again", 0, 1_000_000),
     Parameter("read_retry_ns", "int", 0, "mean of the time that this adds, exponential"),
@@ -96,7 +105,9 @@ PARAMETERS = (
     Parameter("gc_amplification", "float", 1.0, "pages programmed for each page of random writes", 1, 100),
     Parameter("gc_ns", "int", 0, "time to move one page, with its share of erasing; 0: a read and a program"),
     Parameter("idle_ns", "int", 1_000_000, "a unit that has been idle for this long cleans up"),
-    Parameter("preconditioned", "bool", False, "begins with a full cache, and clean-up put off as long as it goes"),
+    Parameter(
+        "preconditioned", "bool", False, "begins with a full cache, and clean-up put off as long as it goes"
+    ),
     Parameter("other_ns", "int", 50_000, "time of a discard or write zeroes"),
 )
 
@@ -311,7 +322,9 @@ def _check(settings: Settings) -> None:
     if settings["program_shape"] not in ("constant", "exponential"):
         raise BlklabError(f"ssd: program_shape is constant or exponential, not {settings['program_shape']!r}")
     if settings["max_transfer"] and settings["max_transfer"] < NVME_PAGE_BYTES:
-        raise BlklabError(f"ssd: max_transfer is at least {NVME_PAGE_BYTES}, or 0, not {settings['max_transfer']}")
+        raise BlklabError(
+            f"ssd: max_transfer is at least {NVME_PAGE_BYTES}, or 0, not {settings['max_transfer']}"
+        )
 
 
 def _interval(rate: int, scale: int) -> int:

@@ -6,7 +6,11 @@ within tolerance, differs, or not yet (with what is missing).
     python -m blklab.lab.conform                          all cases in tests/reference
     python -m blklab.lab.conform 'busy/null-*'            some of them
     python -m blklab.lab.conform --captures DIR           those of another folder, compact or as the lab writes them
+    python -m blklab.lab.conform --gaps CASE              time from event to event, captured and modelled
     python -m blklab.lab.conform --json                   everything, for programs
+
+Without --captures, captures of $BLKLAB_SHARED/reference (or ../shared/reference) that are not in tests/reference, or
+not the same there, are run as well.
 
 Exit status: 1 if a case differs, 2 if something was asked that there is not, else 0.
 """
@@ -18,13 +22,13 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from blklab.core.errors import BlklabError, nearest
-from blklab.lab.conform_capture import find_cases, read_capture
+from blklab.lab.conform_capture import Capture, find_cases, read_capture
 from blklab.lab.conform_compare import (
     DIFFERS,
     EXACT,
@@ -37,15 +41,15 @@ from blklab.lab.conform_compare import (
     load_tolerances,
     tolerance_of,
 )
-from blklab.lab.conform_model import COSTS, NotYet, run_case
+from blklab.lab.conform_model import COSTS, ModelRun, NotYet, run_case
 
 STATUSES = (EXACT, WITHIN, DIFFERS, NOT_YET)
 CAPTURES = Path("tests/reference")
+SHARED = Path(os.environ.get("BLKLAB_SHARED", "../shared"))
 
 
-def judge(path: Path, tolerances: Sequence[Tolerance], costs: str = COSTS) -> Verdict:
+def judge(capture: Capture, tolerances: Sequence[Tolerance], costs: str = COSTS) -> Verdict:
     """Run one case and compare it."""
-    capture = read_capture(path)
     tolerance = tolerance_of(capture, tolerances)
     try:
         model = run_case(capture, costs)
@@ -115,14 +119,41 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--costs", default=COSTS, help="the cost table, by name or file (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--brief", action="store_true", help="one line a case, nothing else")
+    parser.add_argument("--gaps", action="store_true", help="show the time from event to event instead")
     return parser
 
 
-def _folder(given: Path | None) -> Path:
+def _captures(given: Path | None, patterns: Sequence[str]) -> Iterator[Capture]:
+    # Those of the folder, then those that only the shared folder has like that
     folder = given or CAPTURES
     if not folder.is_dir():
         raise BlklabError(f"no folder {folder} with captures; --captures says where they are", "conform")
-    return folder
+    found = find_cases(folder)
+    shared = find_cases(SHARED / "reference") if given is None else {}
+    for case in select([*found, *(case for case in shared if case not in found)], patterns):
+        mine = read_capture(found[case]) if case in found else None
+        if mine is not None:
+            yield mine
+        if case in shared:
+            theirs = read_capture(shared[case])
+            if theirs != mine:
+                yield theirs
+
+
+def gap_lines(capture: Capture, model: ModelRun) -> list[str]:
+    """A table: pairs of events, how often one followed the other, and the median time between, on both sides."""
+    lines = [f"{capture.case}: ns from an event to the next of the same task", f"    {'':<8}{'captured':>18}{'modelled':>18}"]
+    for pair in sorted({*capture.gaps, *model.gaps}):
+        sides = [f"{ns:>9} x{count:<7}" if count else "" for count, ns in (capture.gaps.get(pair, (0, 0)), model.gaps.get(pair, (0, 0)))]
+        lines.append(f"    {pair.replace(' ', '>'):<8}{sides[0]:>18}{sides[1]:>18}".rstrip())
+    return lines
+
+
+def _print_gaps(capture: Capture, costs: str) -> None:
+    try:
+        print("\n".join(gap_lines(capture, run_case(capture, costs))))
+    except NotYet as missing:
+        print(f"{capture.case}: {NOT_YET}: {missing}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,10 +161,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments().parse_args(arguments)
     try:
         tolerances = load_tolerances()
-        found = find_cases(_folder(given.captures))
         verdicts = []
-        for case in select(found, given.cases):
-            verdict = judge(found[case], tolerances, given.costs)
+        for capture in _captures(given.captures, given.cases):
+            if given.gaps:
+                _print_gaps(capture, given.costs)
+                continue
+            verdict = judge(capture, tolerances, given.costs)
             verdicts.append(verdict)
             if not given.json:
                 print(row(verdict))
@@ -143,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BlklabError as error:
         print(error, file=sys.stderr)
         return 2
+    if given.gaps:
+        return 0
     if given.json:
         print(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     else:

@@ -225,13 +225,10 @@ def compact(capture: Capture) -> dict[str, Any]:
     }
 
 
-def write_compact(capture: Capture, path: Path) -> int:
-    """Write the compact file; the same capture gives the same bytes. Returns its size."""
-    text = json.dumps(compact(capture), separators=(",", ":"), sort_keys=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = gzip.compress(text.encode(), 9, mtime=0)
-    path.write_bytes(data)
-    return len(data)
+def encode(capture: Capture) -> bytes:
+    """The content of the compact file; the same capture gives the same bytes."""
+    text = json.dumps(compact(capture), separators=(",", ":"))
+    return gzip.compress(text.encode(), 9, mtime=0)
 
 
 def _read_compact(path: Path) -> Capture:

@@ -19,3 +19,4 @@ cdef enum:
     ENGINE_LIBAIO = 1
     ENGINE_IO_URING = 2
     ENGINE_NULL = 3
+    START_SECTIONS = 16

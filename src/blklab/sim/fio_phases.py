@@ -23,3 +23,5 @@ ENGINE_SYNC = 0
 ENGINE_LIBAIO = 1
 ENGINE_IO_URING = 2
 ENGINE_NULL = 3
+
+START_SECTIONS = 16  # pieces of what a thread does before its first I/O

@@ -12,7 +12,7 @@ from blklab.sim.cpu cimport Cpu, MachineHost, Task
 from blklab.sim.events cimport EventQueue
 from blklab.sim.fio_phases cimport (AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC,
                                     PH_BATCH_PLUG, PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP,
-                                    PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, PH_TAKE)
+                                    PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, PH_TAKE, START_SECTIONS)
 from blklab.sim.task_states cimport MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
 from blklab.workload.stream cimport Stream
 
@@ -46,7 +46,7 @@ cdef class FioThread(Task):
     cdef int phase, after
     cdef IoList free, queued, done
     cdef IoUnit call_head, call_tail, unit
-    cdef int call_count, io_u_queued, wait_min
+    cdef int start_left, call_count, io_u_queued, wait_min
     cdef readonly int cur_depth
     cdef bint full, waiting, own_plug, draining, ending, held, thinking
     cdef int64_t pass_number, pause_ns, pause_until_ns

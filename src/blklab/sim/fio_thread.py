@@ -75,6 +75,7 @@ if not cython.compiled:
         PH_SUBMITTING,
         PH_SYNC_WAIT,
         PH_TAKE,
+        START_SECTIONS,
     )
     from blklab.sim.task_states import MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
 
@@ -164,6 +165,7 @@ class FioThread(Task):
         self.ramp_ns = 0
         self.ramp_end_ns = 0
         self.begun = False
+        self.start_left = START_SECTIONS
         self.ramping = False
         self.stopping = False
         self.error = 0
@@ -292,10 +294,14 @@ class FioThread(Task):
         return self._queue()
 
     def _begin(self) -> int:
-        # The thread runs for the first time: its run time counts from here, or from the end of its ramp
-        self.begun = True
+        # The thread runs for the first time: what it does before its first I/O, in pieces that interrupts come
+        # between. Its run time counts from there, or from the end of its ramp
         charge(self.host, STEP_THREAD_START)
-        self.host.charge_n(STEP_IO_UNIT, self.iodepth)
+        self.host.charge_n(STEP_IO_UNIT, (self.iodepth + START_SECTIONS - 1) // START_SECTIONS)
+        self.start_left -= 1
+        if self.start_left:
+            return STEP_CONTINUE
+        self.begun = True
         now_ns = self.host.events.now_ns
         self.epoch_ns = now_ns
         self.began_ns = now_ns
@@ -419,10 +425,6 @@ class FioThread(Task):
             left -= size
             self.begin(bio)
         self.phase = PH_SUBMITTING
-        if host.yield_due():
-            return (
-                STEP_CONTINUE  # a completion that came meanwhile frees its tag before this bio asks for one
-            )
         return self._submitting()
 
     def _add_to_call(self, unit: IoUnit) -> int:

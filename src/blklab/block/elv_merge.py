@@ -1,0 +1,178 @@
+"""Merging with the requests that a scheduler holds: last_merge, the hash of ends, and the scheduler's own order.
+
+What: what elevator.c gives to schedulers that keep their requests sorted: given a bio, find the request it continues, and
+merge; given a request about to be inserted, find one that it continues; join neighbours that have come to touch. Why not
+in `merge.py`: that says whether two things merge, this says where to look.
+
+Theory of operation
+-------------------
+`last_merge`, the request that merged last or was inserted last, is tried first. With nomerges=1 that is all; else the
+hash has every request by the sector behind its end, which finds back merges; the scheduler's `request_merge` finds front
+merges (it has the requests sorted by sector). After a merge the request may touch its neighbour
+(`latter_request`, `former_request`): then the two become one, and the emptied one is in `freed`, for the scheduler
+to take out of its lists and free.
+
+A scheduler calls `add` when it queues a request and `remove` when it gives one out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+if TYPE_CHECKING:
+    from blklab.block.bio import Bio
+    from blklab.block.queue import RequestQueue
+    from blklab.block.request import Request
+
+if not cython.compiled:
+    from blklab.block.consts import MERGE_BACK, MERGE_DISCARD, MERGE_FRONT, MERGE_NONE, MERGE_OK, OP_DISCARD, RQF_HASHED
+
+
+class ElvMerge:
+    """The hash of one queue's scheduler (`queue.elv_merge`). `found`: the request of the last `find`; `freed`: what the last
+    merge emptied."""
+
+    def __init__(self, queue: RequestQueue) -> None:
+        self.queue = queue
+        self.by_end: dict[int, list[Request]] = {}
+        self.found: Request | None = None
+        self.freed: Request | None = None
+
+    # -- the hash ------------------------------------------------------------------
+
+    def add(self, rq: Request) -> None:
+        """The scheduler holds `rq`: it can be found by its end, and is tried first if nothing merged yet."""
+        self._hash(rq)
+        if self.queue.last_merge is None:
+            self.queue.last_merge = rq
+
+    def remove(self, rq: Request) -> None:
+        """The scheduler gives `rq` out, or frees it."""
+        self._unhash(rq)
+        if self.queue.last_merge is rq:
+            self.queue.last_merge = None
+
+    def _hash(self, rq: Request) -> None:
+        rq.elv_end = rq.sector + rq.nr_sectors
+        rq.rq_flags |= RQF_HASHED
+        self.by_end.setdefault(rq.elv_end, []).append(rq)
+
+    def _unhash(self, rq: Request) -> None:
+        if rq.rq_flags & RQF_HASHED:
+            rq.rq_flags &= ~RQF_HASHED
+            same = self.by_end[rq.elv_end]
+            same.remove(rq)
+            if not same:
+                del self.by_end[rq.elv_end]
+
+    def _moved(self, rq: Request) -> None:
+        # elv_rqhash_reposition: its end has changed
+        self._unhash(rq)
+        self._hash(rq)
+
+    def _ends_at(self, sector: int) -> Request | None:
+        # elv_rqhash_find: the one hashed last that can still merge
+        for rq in reversed(self.by_end.get(sector, ())):
+            if self.queue.merger.rq_mergeable(rq):
+                return rq
+        return None
+
+    # -- a bio --------------------------------------------------------------------
+
+    def find(self, bio: Bio) -> int:
+        """elv_merge: MERGE_BACK, MERGE_FRONT or MERGE_DISCARD with the request in `found`, or MERGE_NONE."""
+        queue = self.queue
+        merger = queue.merger
+        self.found = None
+        if queue.nomerges >= 2 or not merger.bio_mergeable(bio):
+            return MERGE_NONE
+        last = queue.last_merge
+        if last is not None and merger.merge_ok(last, bio):
+            kind = merger.merge_kind(last, bio)
+            if kind != MERGE_NONE:
+                self.found = last
+                return kind
+        if queue.nomerges == 1:
+            return MERGE_NONE
+        rq = self._ends_at(bio.sector)
+        if rq is not None and merger.merge_ok(rq, bio):
+            self.found = rq
+            if rq.op == OP_DISCARD and queue.limits.max_discard_segments > 1:
+                return MERGE_DISCARD
+            return MERGE_BACK
+        if queue.elevator is not None:
+            rq = queue.elevator.request_merge(bio)
+            if rq is not None and merger.merge_ok(rq, bio):
+                self.found = rq
+                return merger.merge_kind(rq, bio)
+        return MERGE_NONE
+
+    def try_merge(self, bio: Bio, segments: int) -> bool:
+        """blk_mq_sched_try_merge: whether `bio` was merged. A request that became empty by it is in `freed`."""
+        self.freed = None
+        kind = self.find(bio)
+        rq = self.found
+        if kind == MERGE_NONE or rq is None:
+            return False
+        elevator = self.queue.elevator
+        merger = self.queue.merger
+        if kind == MERGE_DISCARD:
+            return merger.discard_merge(rq, bio) == MERGE_OK
+        if elevator is None or not elevator.allow_merge(rq, bio):
+            return False
+        if kind == MERGE_BACK:
+            if merger.back_merge(rq, bio, segments) != MERGE_OK:
+                return False
+            neighbour = elevator.latter_request(rq)
+            if neighbour is not None and self._join(rq, neighbour):
+                self.freed = neighbour
+                return True
+        else:
+            if merger.front_merge(rq, bio, segments) != MERGE_OK:
+                return False
+            neighbour = elevator.former_request(rq)
+            if neighbour is not None and self._join(neighbour, rq):
+                self.freed = rq
+                return True
+        elevator.request_merged(rq, kind)
+        if kind == MERGE_BACK:
+            self._moved(rq)
+        self.queue.last_merge = rq
+        return True
+
+    # -- a request ----------------------------------------------------------------
+
+    def insert_merge(self, rq: Request) -> list[Request]:
+        """blk_mq_sched_try_insert_merge: merge a request that is about to be inserted into one that is held. Returns those that
+        became empty, `rq` first, for the scheduler to free; empty if it was not merged."""
+        queue = self.queue
+        emptied: list[Request] = []
+        if queue.nomerges >= 2 or not queue.merger.rq_mergeable(rq):
+            return emptied
+        last = queue.last_merge
+        if last is not None and self._join(last, rq):
+            return [rq]
+        if queue.nomerges == 1:
+            return emptied
+        while True:
+            held = self._ends_at(rq.sector)
+            if held is None or held is rq or not self._join(held, rq):
+                return emptied
+            emptied.append(rq)
+            # What it has become may continue another one
+            rq = held
+
+    def _join(self, rq: Request, following: Request) -> bool:
+        # attempt_merge: all of `following` to the end of `rq`
+        queue = self.queue
+        if not queue.merger.merge_requests(rq, following):
+            return False
+        elevator = queue.elevator
+        if elevator is not None and not (rq.op == OP_DISCARD and queue.limits.max_discard_segments > 1):
+            elevator.requests_merged(rq, following)
+            self._moved(rq)
+        self._unhash(following)
+        queue.last_merge = rq
+        return True
