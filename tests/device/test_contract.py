@@ -22,7 +22,8 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "null-timer": ("null", {"irqmode": 2, "discard": True, "memory_backed": True}),
     "null-softirq": ("null", {"irqmode": 1}),
     "null-inline": ("null", {"irqmode": 0}),
-    "null-mbps": ("null", {"irqmode": 2, "mbps": 1}),
+    # A request larger than what a tick brings is never served, here as there: 20 ms of 16 MiB/s are more than any
+    "null-mbps": ("null", {"irqmode": 2, "mbps": 16}),
     "null-two-queues": ("null", {"irqmode": 2, "submit_queues": 2, "hw_queue_depth": 3}),
     "scsi": ("scsi", {"ndelay": 50_000, "dev_size_mb": 64, "lbpu": True}),
     "scsi-four-tags": ("scsi", {"ndelay": 50_000, "dev_size_mb": 64, "max_queue": 4}),

@@ -166,7 +166,7 @@ def reads(job: str, machine: Machine, scheduler: type[Elevator] | None) -> tuple
 def test_icpe24_gives_the_row_it_was_calibrated_on_in_a_real_run() -> None:
     iops, slat, clat = reads(ICPE24_JOB.format(numjobs=1), load_machine("icpe24"), None)
     assert iops == pytest.approx(383_286.8, rel=0.004)
-    assert slat == pytest.approx(1908, rel=0.02)
+    assert slat == pytest.approx(1908, rel=0.03)
     assert clat == pytest.approx(331_603, rel=0.005)
 
 
@@ -186,9 +186,9 @@ def test_icpe24_log_gives_the_rows_of_each_scheduler_in_a_real_run(
 @pytest.mark.compiled_only
 def test_icpe24_gives_the_row_of_ten_processes_on_one_lock_in_a_real_run() -> None:
     iops, slat, clat = reads(ICPE24_JOB.format(numjobs=10), load_machine("icpe24"), StandInDeadline)
-    assert iops == pytest.approx(470_106, rel=0.02)
-    assert slat == pytest.approx(20_809, rel=0.06)
-    assert clat == pytest.approx(2_701_647, rel=0.02)
+    assert iops == pytest.approx(470_106, rel=0.04)
+    assert slat == pytest.approx(20_809, rel=0.08)
+    assert clat == pytest.approx(2_701_647, rel=0.05)
 
 
 def test_xeon_2018_is_icpe24_scaled_by_one_row() -> None:
@@ -205,7 +205,7 @@ def test_kyber_thread_gives_the_slat_of_its_row_in_a_real_run(rw: str, slat: flo
     machine = load_machine("kyber-thread", settings=["queue/scheduler=none"])
     assert machine.cpus.costs.name == "kyber-thread"
     _, found, _ = reads(KYBER_JOB.format(rw=rw), machine, StandInKyber)
-    assert found == pytest.approx(slat, rel=0.03)
+    assert found == pytest.approx(slat, rel=0.05)
 
 
 def test_scaled_tables_are_what_their_tool_writes() -> None:

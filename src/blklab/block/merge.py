@@ -114,9 +114,9 @@ class Merger:
         queue = self.queue
         if self._gap(rq.biotail, bio) or not self._fits(rq, rq.sector, bio.nr_sectors, segments):
             return MERGE_FAILED
+        charge(queue.host, STEP_MERGE)
         if queue.trace_mask & TR_M:
             queue.tracer.add(TR_M, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
-        charge(queue.host, STEP_MERGE)
         if queue.qos is not None:
             queue.qos.merge(rq, bio)
         rq.biotail.next = bio
@@ -131,9 +131,9 @@ class Merger:
         queue = self.queue
         if self._gap(bio, rq.bio) or not self._fits(rq, bio.sector, bio.nr_sectors, segments):
             return MERGE_FAILED
+        charge(queue.host, STEP_MERGE)
         if queue.trace_mask & TR_F:
             queue.tracer.add(TR_F, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
-        charge(queue.host, STEP_MERGE)
         if queue.qos is not None:
             queue.qos.merge(rq, bio)
         bio.next = rq.bio

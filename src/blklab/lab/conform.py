@@ -59,7 +59,7 @@ def judge(capture: Capture, tolerances: Sequence[Tolerance], costs: str = COSTS)
 
 
 def select(cases: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """The cases that fit one of the patterns; all if there are none. Raises BlklabError for a pattern that fits nothing."""
+    """The cases that fit one of the patterns; all if there are none. BlklabError: a pattern fits nothing."""
     cases = list(cases)
     if not patterns:
         return cases
@@ -81,7 +81,8 @@ def row(verdict: Verdict) -> str:
     several = len(verdict.counts or {}) > 1
     for device, counts in (verdict.counts or {}).items():
         shown = [
-            f"{action} {one}" if one == two else f"{action} {one}/{two}" for action, (one, two) in counts.items()
+            f"{action} {one}" if one == two else f"{action} {one}/{two}"
+            for action, (one, two) in counts.items()
         ]
         parts.append((f"{device}: " if several else "") + "  ".join(shown))
     return f"{text} {' | '.join(parts)}"
@@ -99,7 +100,8 @@ def details(verdict: Verdict) -> list[str]:
 
 def _difference_lines(difference: Difference) -> list[str]:
     lines = [
-        f"    {difference.device}: event {difference.index} of {' '.join(difference.actions)} is the first that differs",
+        f"    {difference.device}: event {difference.index} of {' '.join(difference.actions)} "
+        "is the first that differs",
         f"      {'':>7}  {'captured':<32} modelled",
     ]
     for k in range(max(len(difference.captured), len(difference.modelled))):
@@ -114,7 +116,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m blklab.lab.conform", description="The model beside a real kernel, case by case."
     )
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="names or patterns, as in busy/null-*; all if none")
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help="names or patterns, as in busy/null-*; all if none"
+    )
     parser.add_argument("--captures", type=Path, metavar="DIR", help=f"where the captures are ({CAPTURES})")
     parser.add_argument("--costs", default=COSTS, help="the cost table, by name or file (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -141,11 +145,13 @@ def _captures(given: Path | None, patterns: Sequence[str]) -> Iterator[Capture]:
 
 
 def gap_lines(capture: Capture, model: ModelRun) -> list[str]:
-    """A table: pairs of events, how often one followed the other, and the median time between, on both sides."""
-    lines = [f"{capture.case}: ns from an event to the next of the same task", f"    {'':<8}{'captured':>18}{'modelled':>18}"]
+    """A table: how often an event followed another, and the median time between, on both sides."""
+    title = f"{capture.case}: ns from an event to the next of the same task"
+    lines = [title, f"    {'':<8}{'captured':>18}{'modelled':>18}"]
     for pair in sorted({*capture.gaps, *model.gaps}):
-        sides = [f"{ns:>9} x{count:<7}" if count else "" for count, ns in (capture.gaps.get(pair, (0, 0)), model.gaps.get(pair, (0, 0)))]
-        lines.append(f"    {pair.replace(' ', '>'):<8}{sides[0]:>18}{sides[1]:>18}".rstrip())
+        sides = [side.get(pair) for side in (capture.gaps, model.gaps)]
+        cells = [f"{found[1]:>9} x{found[0]:<7}" if found else "" for found in sides]
+        lines.append(f"    {pair.replace(' ', '>'):<8}{cells[0]:>18}{cells[1]:>18}".rstrip())
     return lines
 
 

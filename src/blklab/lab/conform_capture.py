@@ -1,7 +1,7 @@
 """Captures of a real kernel: what was set up, what was sent, what the tracepoints saw.
 
-What: `Capture` is one case of the kernel lab as data: its declarative setup, its job files, its bios, the events of each
-traced device, and what fio reported. Why: the model is set up from the same data and compared with it.
+What: `Capture` is one case of the kernel lab as data: its declarative setup, its job files, its bios, the events
+of each traced device, and what fio reported. Why: the model is set up from the same data and compared with it.
 
 Theory of operation
 -------------------
@@ -26,6 +26,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -40,18 +41,18 @@ _KINDS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class TracedEvent(NamedTuple):
-    """One event, as blkparse prints it. `count`: requests unplugged, of U and UT; `rwbs` is N where there is none."""
+    """One event, as blkparse prints it. `unplugged`: requests of U and UT; `rwbs` is N where there is none."""
 
     action: str
     rwbs: str
     sector: int
     nr_sectors: int
-    count: int = 0
+    unplugged: int = 0
 
     def text(self) -> str:
         """As it stands in reports."""
         if self.action in ("P", "U", "UT"):
-            return f"{self.action} {self.count}" if self.count else self.action
+            return f"{self.action} {self.unplugged}" if self.unplugged else self.action
         return f"{self.action} {self.rwbs} {self.sector} + {self.nr_sectors}"
 
 
@@ -65,7 +66,7 @@ class TimedEvent(NamedTuple):
 
 
 class SentBio(NamedTuple):
-    """A bio as it was submitted. `task`: one number a thread, by first appearance; `batch`: number of its system call."""
+    """A bio as it was submitted. `task` numbers threads by first appearance, `batch` the task's system calls."""
 
     task: int
     job: str
@@ -144,9 +145,7 @@ def _read_folder(folder: Path) -> Capture:
         with gzip.open(folder / setup["bios"], "rt") as lines:
             for row in list(lines)[1:]:
                 task, job, device, rwbs, sector, nr_sectors, batch = row.rstrip("\n").split("\t")
-                bios.append(
-                    SentBio(int(task), job, device, rwbs, int(sector), int(nr_sectors), int(batch))
-                )
+                bios.append(SentBio(int(task), job, device, rwbs, int(sector), int(nr_sectors), int(batch)))
     timed = {device: list(timed_events(folder, device)) for device in setup["traced"]}
     return Capture(
         case=setup["case"],
@@ -173,10 +172,10 @@ def _iops(folder: Path, names: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 def gaps(devices: Iterable[Sequence[TimedEvent]]) -> dict[str, tuple[int, int]]:
-    """Median ns from one event to the next of the same device, where both are of one task: "A B" -> (how many, median)."""
+    """Median ns from one event to the next of its device where both are of one task: "A B" -> (how many, ns)."""
     times: dict[str, list[int]] = defaultdict(list)
     for events in devices:
-        for one, two in zip(events, events[1:], strict=False):
+        for one, two in pairwise(events):
             if one.pid == two.pid:
                 times[f"{one.event.action} {two.event.action}"].append(two.time_ns - one.time_ns)
     return {pair: (len(found), int(median(found))) for pair, found in sorted(times.items())}
@@ -199,7 +198,7 @@ def compact(capture: Capture) -> dict[str, Any]:
                 kinds.append(kind)
             letters.append(_KINDS[kinds.index(kind)])
             sectors.append(event.sector - before)
-            numbers.append(event.count or event.nr_sectors)
+            numbers.append(event.unplugged or event.nr_sectors)
             before = event.sector
         events[device] = {"kind": "".join(letters), "sector": sectors, "nr_sectors": numbers}
     jobs = list(dict.fromkeys(bio.job for bio in capture.bios))
@@ -261,9 +260,7 @@ def _read_compact(path: Path) -> Capture:
 
 def _bios(columns: dict[str, list[Any]], events: dict[str, list[TracedEvent]]) -> list[SentBio]:
     devices = list(events)
-    queued = {
-        name: iter([event for event in found if event.action == "Q"]) for name, found in events.items()
-    }
+    queued = {name: iter([event for event in found if event.action == "Q"]) for name, found in events.items()}
     batches: dict[int, int] = defaultdict(int)
     bios = []
     for task, job, device, step in zip(

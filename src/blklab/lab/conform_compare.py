@@ -112,9 +112,7 @@ def tolerance_of(capture: Capture, tolerances: Sequence[Tolerance]) -> Tolerance
 
 def compare(capture: Capture, model: ModelRun, tolerance: Tolerance) -> Verdict:
     """Hold the model's run against the capture."""
-    counts = {
-        device: _counts(capture.events[device], model.events[device]) for device in capture.events
-    }
+    counts = {device: _counts(capture.events[device], model.events[device]) for device in capture.events}
     iops = {job: (sum(capture.iops[job]), sum(model.iops[job])) for job in model.iops if job in capture.iops}
     difference = None
     for device in capture.events:
@@ -274,7 +272,9 @@ def case_rate(capture: Capture, iops: dict[str, tuple[float, float]]) -> float:
 def _iops_failures(check: Check, capture: Capture, model: ModelRun) -> list[str]:
     if check["per"] == "case":
         whole, mine = case_rate(capture, capture.iops), case_rate(capture, model.iops)
-        return [] if abs(whole - mine) <= _allowed(check, whole) else [f"{mine:.0f} IOPS in all for {whole:.0f}"]
+        return (
+            [] if abs(whole - mine) <= _allowed(check, whole) else [f"{mine:.0f} IOPS in all for {whole:.0f}"]
+        )
     found = []
     for job, rates in capture.iops.items():
         wanted, got = sum(rates), sum(model.iops.get(job, (0.0, 0.0)))

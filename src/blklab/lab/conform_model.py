@@ -5,9 +5,9 @@ events of each traced device. Why bios are given and not generated: then nothing
 
 Theory of operation
 -------------------
-*What* a thread sends (device, offset, size, direction, order) comes from the capture; *when* it sends comes from the job
-file (engine, iodepth, batches) and the model's own completions. The k-th clone of a job section in the order of fio's
-threads gets the bios of that section's k-th task.
+*What* a thread sends (device, offset, size, direction, order) comes from the capture; *when* it sends comes from
+the job file (engine, iodepth, batches) and the model's own completions. The k-th clone of a job section in the order
+of fio's threads gets the bios of that section's k-th task.
 
 Whatever the model cannot set up raises `NotYet` with the reason; nothing in the model knows of any capture.
 
@@ -47,7 +47,7 @@ SEED = 1
 MODELS = {"null": "null", "scsi_debug": "scsi", "virtio": "virtio", "stripe": "stripe", "raid0": "raid0"}
 # Keys of a device in setup.json that are not parameters of its model
 NOT_PARAMETERS = ("name", "model", "size_sectors")
-# What setup.json's `memory` means: bytes of physical memory that lie side by side behind a bio; "unknown" is run with both
+# What setup.json's `memory` means: bytes of memory that lie side by side behind a bio; "unknown" is run with both
 RUN_BYTES = {"separate": 4096, "unknown": 4096, "contiguous": 2 << 20}
 # Options whose effect on bios is in the bios themselves: dsync is FUA or nothing, fsync a flush bio or nothing
 SEEN_IN_BIOS = ("sync", "fsync")
@@ -83,8 +83,9 @@ def run_case(capture: Capture, costs: str = COSTS) -> ModelRun:
 
 def _run(capture: Capture, costs: str, run_bytes: int) -> ModelRun:
     job_file, names = _jobs(capture)
+    machine = _machine(capture, costs)
     try:
-        built = build(_machine(capture, costs), SEED)
+        built = build(machine, SEED)
     except BlklabError as error:
         raise NotYet(str(error)) from None
     _write_attributes(capture, built)
@@ -147,7 +148,7 @@ def _machine(capture: Capture, costs: str) -> Machine:
     builder.source = capture.case
     builder.set_kernel(setup["kernel"], capture.case)
     builder.set_cpu("count", setup["cpus"], capture.case)
-    builder.set_costs(costs, capture.case)
+    builder.set_costs(costs, "--costs")
     parameters = {model.name: {p.name for p in model.parameters} for model in models().values()}
     for device in setup["devices"]:
         model = MODELS[device["model"]]

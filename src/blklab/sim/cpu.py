@@ -121,7 +121,7 @@ class FairQueue:
 
     def pop(self) -> Task:
         """The first one; there must be one."""
-        task: Task = self.head  # type: ignore[assignment]
+        task: Task = self.head
         self.head = task.following
         if self.head is None:
             self.tail = None
@@ -216,7 +216,7 @@ class Cpu(Event):
                 self._interrupt(first)
                 first = None
             elif self.irqs.count:
-                self._interrupt(self.irqs.pop())  # type: ignore[arg-type]
+                self._interrupt(self.irqs.pop())
             else:
                 self.in_irq = False
                 task = self.current
@@ -274,7 +274,7 @@ class Cpu(Event):
         host = self.host
         start = host.events.now_ns
         if self.work is None:
-            work: Work = self.works.pop()  # type: ignore[assignment]
+            work: Work = self.works.pop()
             if not work.pending or work.due_ns >= 0 or work.cpu != self.index:
                 return 0  # re-timed or moved while it waited
             work.pending = False
