@@ -23,7 +23,7 @@ _LAZY = {
     "register": "blklab.block.elevator",
     "simulate": "blklab.sim.api",
 }
-__all__ = sorted(_LAZY)  # noqa: PLE0605
+__all__ = sorted(_LAZY)
 
 
 def __getattr__(name: str) -> Any:

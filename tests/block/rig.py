@@ -271,7 +271,8 @@ class Rig:
         for s in self.senders:
             lines.append(
                 f"task {s.pid} state {s.state} stage {s.stage} waits {s.wait_queue is not None} "
-                f"batches {len(s.batches)} busy {s.busy} run {s.run.active} plug {s.plug.count} {s.plug.requests.count} {s.plug.cached.count}"
+                f"batches {len(s.batches)} busy {s.busy} run {s.run.active} "
+                f"plug {s.plug.count} {s.plug.requests.count} {s.plug.cached.count}"
             )
         lines.append(f"budgets out {self.driver.budgets_out}")
         return "\n".join(lines)

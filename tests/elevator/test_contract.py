@@ -28,14 +28,16 @@ BIOS = st.lists(
 )
 
 
-
-
 @pytest.mark.parametrize("choice", CHOICES)
 class TestContract:
     """Each test is one sentence of the contract."""
 
-    @given(bios=BIOS, plugged=st.booleans(), depth=st.sampled_from([1, 4, 64]), answers=st.lists(
-        st.sampled_from([STS_RESOURCE, STS_DEV_RESOURCE, 0]), max_size=10))
+    @given(
+        bios=BIOS,
+        plugged=st.booleans(),
+        depth=st.sampled_from([1, 4, 64]),
+        answers=st.lists(st.sampled_from([STS_RESOURCE, STS_DEV_RESOURCE, 0]), max_size=10),
+    )
     def test_every_bio_completes_exactly_once_and_nothing_leaks(self, choice, bios, plugged, depth, answers):  # type: ignore[no-untyped-def]
         driver = ScriptedDriver(service_ns=20_000)
         driver.answers.extend(answers)
@@ -81,7 +83,7 @@ class TestContract:
 
 def test_a_registered_class_is_found_by_name() -> None:
     @register("test-lifo")
-    class Lifo(Elevator):
+    class Lifo(Elevator):  # type: ignore[misc, unused-ignore]
         def __init__(self, queue):  # type: ignore[no-untyped-def]
             super().__init__(queue)
             self.rqs = RequestList()
@@ -124,7 +126,10 @@ def test_an_installed_package_brings_a_scheduler(tmp_path: Path) -> None:
     path = [str(tmp_path), *[p for p in sys.path if p]]
     done = subprocess.run(
         [sys.executable, "-c", script],
-        capture_output=True, text=True, timeout=120, env={"PYTHONPATH": ":".join(path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"PYTHONPATH": ":".join(path), "PATH": "/usr/bin:/bin"},
     )
     assert done.stdout.strip() == "50", done.stderr
 

@@ -1,4 +1,4 @@
-"""Merging with what a sorted scheduler holds: last_merge, the hash, neighbours that come to touch, under each nomerges."""
+"""Merging with what a sorted scheduler holds: last_merge, the hash, neighbours that come to touch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from blklab.block.elevator import Elevator
 from blklab.block.switch import set_elevator
 
 
-class Sorted(Elevator):  # type: ignore[misc]
+class Sorted(Elevator):
     """By sector, with every kind of merge."""
 
     def __init__(self, queue: Any) -> None:
@@ -81,7 +81,9 @@ def held(nomerges: int = 0) -> tuple[Rig, ScriptedDriver]:
     rig = Rig(driver, depth=1)
     set_elevator(rig.queue, Sorted)
     rig.queue.nr_requests = 256
-    rig.queue.hctxs[0].sched_tags.resize(256)
+    tags = rig.queue.hctxs[0].sched_tags
+    assert tags is not None
+    tags.resize(256)
     rig.queue.hctxs[0].sched_rqs.extend([None] * 256)
     rig.queue.nomerges = nomerges
     rig.send([rig.bio(100_000)], [rig.bio(200_000)]).run(MS)
@@ -113,7 +115,9 @@ def test_nomerges_1_tries_only_the_last_merge(nomerges: int, merges: int) -> Non
     rig, driver = held(nomerges)
     # The third starts another run; the fourth continues the first again
     rig.send([rig.bio(0)]).run(2 * MS)
-    rig.queue.last_merge = next(rq for rq in rig.queue.elevator.rqs if rq.sector == 0)
+    elevator = rig.queue.elevator
+    assert isinstance(elevator, Sorted)
+    rig.queue.last_merge = next(rq for rq in elevator.rqs if rq.sector == 0)
     rig.send([rig.bio(8)], [rig.bio(16)], [rig.bio(5000)], [rig.bio(24)]).run(3 * MS)
     if nomerges == 1:
         merges += 1  # last_merge is still the first run
@@ -124,7 +128,9 @@ def test_nomerges_1_tries_only_the_last_merge(nomerges: int, merges: int) -> Non
 def test_a_request_merges_at_insert() -> None:
     rig, driver = held()
     rig.send([rig.bio(0)]).run(2 * MS)
-    rig.send([rig.bio(8), rig.bio(5000), rig.bio(6000)]).run(3 * MS)  # plugged: not seen by bio_merge's request
+    rig.send([rig.bio(8), rig.bio(5000), rig.bio(6000)]).run(
+        3 * MS
+    )  # plugged: not seen by bio_merge's request
     release(rig, driver)
     assert rig.counts()["M"] == 1
 

@@ -57,7 +57,9 @@ def test_the_device_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "blklab.device.one_arm", module)
     monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "one_arm"))
     machine = tmp_path / "machine.toml"
-    machine.write_text('kernel = "6.1"\n[cpu]\ncosts = "zero"\n[device.sda]\nmodel = "one-arm"\nservice_nsec = 50000\n')
+    machine.write_text(
+        'kernel = "6.1"\n[cpu]\ncosts = "zero"\n[device.sda]\nmodel = "one-arm"\nservice_nsec = 50000\n'
+    )
     job = tmp_path / "job.fio"
     job.write_text(JOB)
     read = simulate(job, machine=load_machine(machine)).jobs[0].stats.read

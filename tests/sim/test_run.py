@@ -20,7 +20,9 @@ FIFO = f"{Path(__file__).parents[2] / 'examples' / 'schedulers' / 'fifo.py'}:Fif
 NULL = ("device/irqmode=2", "device/completion_nsec=100000", "device/gb=1")
 
 
-def run(job: str, *settings: str, costs: str = "zero", seed: int = 1, scheduler: str | None = None) -> RunResult:
+def run(
+    job: str, *settings: str, costs: str = "zero", seed: int = 1, scheduler: str | None = None
+) -> RunResult:
     machine = load_machine("null", settings=[*NULL, *settings], costs=costs)
     text = "[global]\ndirect=1\nioengine=libaio\nbs=4k\n" + job
     return simulate(parse_job_text(text, "test.fio"), machine, scheduler, seed)
@@ -61,7 +63,8 @@ def test_ramp_time_is_not_counted() -> None:
 
 def test_stonewall_waits_for_all_before_it() -> None:
     result = run(
-        "rw=read\nsize=4m\n[a]\noffset=0\n[b]\noffset=8m\n[c]\nstonewall\n[d]\n", "device/completion_nsec=10000"
+        "rw=read\nsize=4m\n[a]\noffset=0\n[b]\noffset=8m\n[c]\nstonewall\n[d]\n",
+        "device/completion_nsec=10000",
     )
     starts = {job.name: job.job_start_ms for job in result.jobs}
     assert starts["a"] == starts["b"] == 0
@@ -85,9 +88,11 @@ def test_rate_iops_holds_a_job_back() -> None:
 
 
 def test_each_direction_of_a_mixed_job_keeps_its_rate() -> None:
-    stats = run(
-        "[a]\nrw=randrw\niodepth=4\nrate_iops=1000,500\nrwmixread=50\nruntime=1\ntime_based\n"
-    ).jobs[0].stats
+    stats = (
+        run("[a]\nrw=randrw\niodepth=4\nrate_iops=1000,500\nrwmixread=50\nruntime=1\ntime_based\n")
+        .jobs[0]
+        .stats
+    )
     assert stats.read.done_ios == pytest.approx(1000, abs=3)
     assert stats.write.done_ios == pytest.approx(500, abs=3)
 
@@ -97,22 +102,28 @@ def test_thinktime_in_blocks() -> None:
     job = run(
         "[a]\nrw=randread\niodepth=100\niodepth_batch=100\niodepth_batch_complete_min=100\nthinktime=5000\n"
         "thinktime_blocks=100\nruntime=1\ntime_based\n",
-        "device/completion_nsec=1800000", "device/hw_queue_depth=128",
+        "device/completion_nsec=1800000",
+        "device/hw_queue_depth=128",
     ).jobs[0]
     assert job.stats.read.done_ios == pytest.approx(100 / 0.0068, rel=0.02)
 
 
 def test_a_batch_of_submissions_and_completions() -> None:
-    stats = run(
-        "[a]\nrw=randread\niodepth=64\niodepth_batch=16\niodepth_batch_complete_min=16\nnumber_ios=640\n"
-    ).jobs[0].stats
+    stats = (
+        run("[a]\nrw=randread\niodepth=64\niodepth_batch=16\niodepth_batch_complete_min=16\nnumber_ios=640\n")
+        .jobs[0]
+        .stats
+    )
     assert stats.submits == 40
     # The last three batches are fetched by one call, when there is nothing left to issue
     assert stats.completes == 38
 
 
 def test_merges_show_in_the_disk_statistics() -> None:
-    disk = run("[a]\nrw=read\niodepth=32\niodepth_batch=32\niodepth_batch_complete_min=32\nsize=16m\n", "device/max_sectors=2560").disk_util[0]
+    disk = run(
+        "[a]\nrw=read\niodepth=32\niodepth_batch=32\niodepth_batch_complete_min=32\nsize=16m\n",
+        "device/max_sectors=2560",
+    ).disk_util[0]
     assert (disk.read_ios, disk.read_merges) == (128, 4096 - 128)
     assert disk.read_sectors == 32768
 
@@ -175,7 +186,10 @@ def test_a_stopped_run_gives_the_results_so_far() -> None:
     job = "[global]\ndirect=1\nioengine=libaio\nrw=randread\niodepth=8\nruntime=1000\ntime_based\n[a]\n[b]\nstonewall\n"
     flag = StopFlag()
     result = simulate(
-        parse_job_text(job, "x"), load_machine("null", settings=NULL), progress=lambda p: flag.stop(), stop=flag
+        parse_job_text(job, "x"),
+        load_machine("null", settings=NULL),
+        progress=lambda p: flag.stop(),
+        stop=flag,
     )
     assert [j.name for j in result.jobs] == ["a"]
     assert 0 < result.jobs[0].stats.read.done_ios < 1_000_000
@@ -192,7 +206,9 @@ def test_threads_are_spread_over_cpus_or_kept_where_they_may_be() -> None:
 
 def test_more_threads_on_one_cpu_share_it() -> None:
     one = run("[a]\nrw=randread\niodepth=64\nruntime=50ms\ntime_based\n", costs="icpe24")
-    two = run("[a]\nrw=randread\niodepth=64\nruntime=50ms\ntime_based\nnumjobs=2\ncpus_allowed=0\n", costs="icpe24")
+    two = run(
+        "[a]\nrw=randread\niodepth=64\nruntime=50ms\ntime_based\nnumjobs=2\ncpus_allowed=0\n", costs="icpe24"
+    )
     alone = one.jobs[0].stats.read.done_ios
     shares = [job.stats.read.done_ios for job in two.jobs]
     # Together they sleep and are interrupted less often, so they get a little more out of the CPU than one

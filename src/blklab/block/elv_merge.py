@@ -1,16 +1,15 @@
-"""Merging with the requests that a scheduler holds: last_merge, the hash of ends, and the scheduler's own order.
+"""Merging with the requests that a scheduler holds: last_merge, the hash of ends, and the scheduler's own
+order.
 
-What: what elevator.c gives to schedulers that keep their requests sorted: given a bio, find the request it continues, and
-merge; given a request about to be inserted, find one that it continues; join neighbours that have come to touch. Why not
-in `merge.py`: that says whether two things merge, this says where to look.
+What: what elevator.c gives to schedulers that keep their requests sorted: given a bio, find the request it
+continues, and merge; given a request about to be inserted, find one that it continues; join neighbours that
+have come to touch. Why not in `merge.py`: that says whether two things merge, this says where to look.
 
-Theory of operation
--------------------
-`last_merge`, the request that merged last or was inserted last, is tried first. With nomerges=1 that is all; else the
-hash has every request by the sector behind its end, which finds back merges; the scheduler's `request_merge` finds front
-merges (it has the requests sorted by sector). After a merge the request may touch its neighbour
-(`latter_request`, `former_request`): then the two become one, and the emptied one is in `freed`, for the scheduler
-to take out of its lists and free.
+Theory of operation ------------------- `last_merge`, the request that merged last or was inserted last, is
+tried first. With nomerges=1 that is all; else the hash has every request by the sector behind its end, which
+finds back merges; the scheduler's `request_merge` finds front merges (it has the requests sorted by sector).
+After a merge the request may touch its neighbour (`latter_request`, `former_request`): then the two become
+one, and the emptied one is in `freed`, for the scheduler to take out of its lists and free.
 
 A scheduler calls `add` when it queues a request and `remove` when it gives one out.
 """
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
     from blklab.block.request import Request
 
 if not cython.compiled:
-    from blklab.block.consts import MERGE_BACK, MERGE_DISCARD, MERGE_FRONT, MERGE_NONE, MERGE_OK, OP_DISCARD, RQF_HASHED
+    from blklab.block.consts import MERGE_BACK, MERGE_DISCARD, MERGE_NONE, MERGE_OK, OP_DISCARD, RQF_HASHED
 
 
 class ElvMerge:
-    """The hash of one queue's scheduler (`queue.elv_merge`). `found`: the request of the last `find`; `freed`: what the last
-    merge emptied."""
+    """The hash of one queue's scheduler (`queue.elv_merge`). `found`: the request of the last `find`; `freed`: what
+    the last merge emptied."""
 
     def __init__(self, queue: RequestQueue) -> None:
         self.queue = queue
@@ -110,7 +109,8 @@ class ElvMerge:
         return MERGE_NONE
 
     def try_merge(self, bio: Bio, segments: int) -> bool:
-        """blk_mq_sched_try_merge: whether `bio` was merged. A request that became empty by it is in `freed`."""
+        """blk_mq_sched_try_merge: whether `bio` was merged. A request that became empty by it is in
+        `freed`."""
         self.freed = None
         kind = self.find(bio)
         rq = self.found
@@ -145,8 +145,8 @@ class ElvMerge:
     # -- a request ----------------------------------------------------------------
 
     def insert_merge(self, rq: Request) -> list[Request]:
-        """blk_mq_sched_try_insert_merge: merge a request that is about to be inserted into one that is held. Returns those that
-        became empty, `rq` first, for the scheduler to free; empty if it was not merged."""
+        """blk_mq_sched_try_insert_merge: merge a request that is about to be inserted into one that is held. Returns
+        those that became empty, `rq` first, for the scheduler to free; empty if it was not merged."""
         queue = self.queue
         emptied: list[Request] = []
         if queue.nomerges >= 2 or not queue.merger.rq_mergeable(rq):

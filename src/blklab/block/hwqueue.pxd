@@ -5,9 +5,9 @@ from blklab.core.charging cimport charge
 from blklab.core.host cimport Lock
 from blklab.core.steps cimport STEP_RQ_INIT, STEP_SCHED_TAG_GET, STEP_TAG_GET
 from blklab.block.bio cimport Bio
-from blklab.block.consts cimport (BUSY_FACTOR, BUSY_WEIGHT, F_FUA, F_PREFLUSH, HOOK_FINISH, HOOK_LIMIT_DEPTH, HOOK_PREPARE,
-                                  RQ_GOT, RQF_ELV, RQF_ELVPRIV, RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT, STS_OK,
-                                  WORK_BATCH)
+from blklab.block.consts cimport (BUSY_FACTOR, BUSY_WEIGHT, F_FUA, F_PREFLUSH, HOOK_FINISH, HOOK_LIMIT_DEPTH,
+                                  HOOK_PREPARE, RQ_GOT, RQF_ELV, RQF_ELVPRIV, RQF_HW_TAG, RQF_IO_STAT,
+                                  RQF_MQ_INFLIGHT, STS_OK, WORK_BATCH)
 from blklab.block.dispatch cimport RunWork
 from blklab.block.elevator cimport Elevator
 from blklab.block.queue cimport RequestQueue

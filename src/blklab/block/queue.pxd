@@ -3,9 +3,10 @@ from libc.stdint cimport int64_t
 from blklab.core.clock cimport Clock
 from blklab.core.charging cimport charge
 from blklab.core.host cimport Host
-from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_END_BIO, STEP_INSERT, STEP_LOCK_CTX, STEP_LOCK_HCTX,
-                                STEP_QUEUE_RQ, STEP_REMOTE_COMPLETE, STEP_REQUEUE, STEP_RQ_INIT, STEP_SCHED_INSERT,
-                                STEP_SCHED_TAG_GET, STEP_SOFTIRQ, STEP_TAG_GET, STEP_TAG_PUT)
+from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_END_BIO, STEP_INSERT, STEP_LOCK_CTX,
+                                STEP_LOCK_HCTX, STEP_QUEUE_RQ, STEP_REMOTE_COMPLETE, STEP_REQUEUE,
+                                STEP_RQ_INIT, STEP_SCHED_INSERT, STEP_SCHED_TAG_GET, STEP_SOFTIRQ,
+                                STEP_TAG_GET, STEP_TAG_PUT)
 from blklab.block.bio cimport Bio, BioPool
 from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, HOOK_BIO_MERGE, HOOK_COMPLETED, HOOK_FINISH,
                                   HOOK_LIMIT_DEPTH, HOOK_PREPARE, HOOK_REQUEUE, RQF_ELV, RQF_ELVPRIV,

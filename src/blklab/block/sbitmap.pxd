@@ -32,7 +32,8 @@ cdef class SbitmapQueue:
     cdef int wake_index
     cdef readonly int64_t completion_count, wakeup_count
 
-    @cython.locals(hint=int64_t, depth=int64_t, index=int64_t, room=int64_t, word=uint64_t, bit=int, number=int64_t, _=int)
+    @cython.locals(hint=int64_t, depth=int64_t, index=int64_t, room=int64_t, word=uint64_t, bit=int,
+                   number=int64_t, _=int)
     cpdef int get(self, int cpu) noexcept
     @cython.locals(hint=int64_t, depth=int64_t, index=int64_t, room=int64_t, start=int64_t, word=uint64_t,
                    ahead=uint64_t, bit=int, number=int64_t, _=int)

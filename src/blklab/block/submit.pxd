@@ -3,8 +3,9 @@ from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
 from blklab.core.steps cimport STEP_PLUG_ADD, STEP_SPLIT, STEP_SUBMIT_BIO
 from blklab.block.bio cimport Bio
-from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_TRACED, RQ_PLUGGED, RQF_ELV, STS_AGAIN,
-                                  STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_P, TR_Q, TR_U, TR_UT, TR_X, WAIT, YIELD)
+from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_TRACED, RQ_PLUGGED, RQF_ELV,
+                                  STS_AGAIN, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_P, TR_Q, TR_U, TR_UT,
+                                  TR_X, WAIT, YIELD)
 from blklab.block.dispatch cimport HctxRun
 from blklab.block.features cimport Features
 from blklab.block.hwqueue cimport HardwareQueue
@@ -13,8 +14,9 @@ from blklab.block.plug cimport Plug
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request, RequestList
 from blklab.block.sbitmap cimport Waiter
-from blklab.block.submit_stages cimport (STAGE_ENTER, STAGE_ISSUE, STAGE_MERGE, STAGE_PLUG, STAGE_PLUG_FLUSHED, STAGE_QOS,
-                                         STAGE_REQUEST, STAGE_SPLIT, STAGE_TAG, STAGE_TAG_AGAIN, STAGE_TAG_WOKEN)
+from blklab.block.submit_stages cimport (STAGE_ENTER, STAGE_ISSUE, STAGE_MERGE, STAGE_PLUG,
+                                         STAGE_PLUG_FLUSHED, STAGE_QOS, STAGE_REQUEST, STAGE_SPLIT, STAGE_TAG,
+                                         STAGE_TAG_AGAIN, STAGE_TAG_WOKEN)
 from blklab.block.swqueue cimport SoftwareQueue
 from blklab.block.tags cimport Tags
 
@@ -49,7 +51,8 @@ cdef class Submitter(Waiter):
     cdef bint _merge(self, Bio bio) except -1
     @cython.locals(queue=RequestQueue, plug=Plug, wanted=int, hctx=HardwareQueue)
     cdef bint _tag(self, Bio bio, int stage) except -1
-    @cython.locals(rq=Request, plug=Plug, queue=RequestQueue, features=Features, last=Request, most=int, limited=int)
+    @cython.locals(rq=Request, plug=Plug, queue=RequestQueue, features=Features, last=Request, most=int,
+                   limited=int)
     cdef int _add_to_plug(self, int stage) except -1
     @cython.locals(before=Request)
     cdef int _keep_one(self, Request rq) except -1
@@ -61,8 +64,8 @@ cdef class Submitter(Waiter):
     cdef int _flush_step(self) except -1
     @cython.locals(plug=Plug, features=Features, queue=RequestQueue, rq=Request, status=int)
     cdef int _issue_plugged(self) except -1
-    @cython.locals(plug=Plug, last=Request, queue=RequestQueue, hctx=HardwareQueue, ctx=SoftwareQueue, batch=RequestList,
-                   rq=Request, following=Request, action=int, status=int)
+    @cython.locals(plug=Plug, last=Request, queue=RequestQueue, hctx=HardwareQueue, ctx=SoftwareQueue,
+                   batch=RequestList, rq=Request, following=Request, action=int, status=int)
     cdef int _unplug_group(self) except -1
     @cython.locals(plug=Plug, rq=Request)
     cdef int _free_cached(self) except -1

@@ -187,6 +187,11 @@ def _shares(settings: Settings) -> str:
 
 
 MODEL = DeviceModel(
-    "null", "null_blk: completes everything after a fixed time", PARAMETERS, NullDevice, _tag_set, no_presets,
-    _shares
+    "null",
+    "null_blk: completes everything after a fixed time",
+    PARAMETERS,
+    NullDevice,
+    _tag_set,
+    no_presets,
+    _shares,
 )

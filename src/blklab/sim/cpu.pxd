@@ -6,9 +6,9 @@ from blklab.core.host cimport Host, Work
 from blklab.core.steps cimport STEP_IRQ, STEP_SWITCH, STEP_WAKE_TASK, STEP_WAKE_WORKER
 from blklab.block.submit cimport Submitter
 from blklab.sim.events cimport EventQueue
-from blklab.sim.task_states cimport (KWORKER_PID, LATENCY_NS, MIN_GRANULARITY_NS, STILL_SECTIONS, STEP_CONTINUE, STEP_EXIT,
-                                     STEP_SLEEP, TASK_EXITED, TASK_RUNNABLE, TASK_RUNNING, TASK_SLEEPING,
-                                     WAKEUP_GRANULARITY_NS)
+from blklab.sim.task_states cimport (KWORKER_PID, LATENCY_NS, MIN_GRANULARITY_NS, STILL_SECTIONS,
+                                     STEP_CONTINUE, STEP_EXIT, STEP_SLEEP, TASK_EXITED, TASK_RUNNABLE,
+                                     TASK_RUNNING, TASK_SLEEPING, WAKEUP_GRANULARITY_NS)
 
 @cython.final
 cdef class Ring:

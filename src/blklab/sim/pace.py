@@ -1,10 +1,9 @@
 """How a fio job holds itself back: rate, rate_iops and thinktime.
 
-Theory of operation
--------------------
-fio computes for each direction when the next I/O is due from the bytes issued so far; an I/O that comes earlier waits
-until everything outstanding has completed, and then for the whole difference. thinktime does the same after every
-`thinktime_blocks` I/Os. So both are pauses that begin with a drain, which `FioThread` does.
+Theory of operation ------------------- fio computes for each direction when the next I/O is due from the
+bytes issued so far; an I/O that comes earlier waits until everything outstanding has completed, and then for
+the whole difference. thinktime does the same after every `thinktime_blocks` I/Os. So both are pauses that
+begin with a drain, which `FioThread` does.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class Pace:
         self.next_ns[ddir] = self.issued_bytes[ddir] * 1_000_000 // rate * 1000
 
     def early_ns(self, stream: Stream, since_start_ns: int) -> int:
-        """By how much the next I/O is ahead of its rate. A mixed job that is ahead in the direction it has drawn turns to
-        the other one if that is due earlier (rate_ddir)."""
+        """By how much the next I/O is ahead of its rate. A mixed job that is ahead in the direction it has
+        drawn turns to the other one if that is due earlier (rate_ddir)."""
         if not any(self.rates):
             return 0
         now_ns = since_start_ns // 1000 * 1000
