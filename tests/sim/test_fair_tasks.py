@@ -115,7 +115,7 @@ def test_a_task_that_slept_long_takes_the_cpu_from_one_that_ran() -> None:
     host.events.at(2_050_000, Waker(host, sleeper))
     host.events.run(NEVER, 10_000)
 
-    # It is 1.9 ms behind, more than the wakeup granularity of 1 ms: at the end of the section it is its turn
+    # It is 1.9 ms behind, more than the wakeup granularity of 1 ms
     assert runs(log) == [(1, 1), (2, 20), (1, 9), (2, 80)]
 
 

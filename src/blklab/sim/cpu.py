@@ -225,7 +225,10 @@ class Cpu(Event):
                 elif self.work is not None or self.works.count:
                     self._run_work()
                 elif task is not None:
-                    self._run_task(task)
+                    if self.resched and self.tasks.count:
+                        self._put_back(task)
+                    else:
+                        self._run_task(task)
                 elif self.tasks.count:
                     self._switch_in()
                 else:

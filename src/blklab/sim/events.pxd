@@ -9,6 +9,7 @@ cdef class EventQueue(Clock):
     cdef Py_ssize_t room
     cdef readonly int64_t head_ns, base_ns, fired
     cdef readonly bint stopped
+    cdef bint hole
     cdef int64_t[::1] times, sequences, slots
     cdef list events
 
@@ -16,10 +17,13 @@ cdef class EventQueue(Clock):
                    sequences=int64_t[::1], slots=int64_t[::1])
     cpdef int insert(self, int64_t time_ns, int64_t sequence, Event event) except -1
     cdef int _grow(self) except -1
-    @cython.locals(event=Event, slot=Py_ssize_t, last=Py_ssize_t, n=Py_ssize_t, i=Py_ssize_t, child=Py_ssize_t,
-                   right=Py_ssize_t, time_ns=int64_t, sequence=int64_t, times=int64_t[::1], sequences=int64_t[::1],
-                   slots=int64_t[::1])
-    cdef Event _pop(self)
+    @cython.locals(i=Py_ssize_t, child=Py_ssize_t, right=Py_ssize_t, n=Py_ssize_t, times=int64_t[::1],
+                   sequences=int64_t[::1], slots=int64_t[::1])
+    cdef int _sink(self, int64_t time_ns, int64_t sequence, int64_t slot) except -1
+    @cython.locals(event=Event, times=int64_t[::1])
+    cdef Event _take(self)
+    @cython.locals(n=Py_ssize_t, free=int64_t, last=int64_t, time_ns=int64_t, sequence=int64_t, slots=int64_t[::1])
+    cdef int _close(self) except -1
     cpdef void stop(self) noexcept
     @cython.locals(done=int64_t, time_ns=int64_t, event=Event)
     cpdef int64_t run(self, int64_t until_ns, int64_t most) except -1

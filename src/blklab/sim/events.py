@@ -8,6 +8,10 @@ number lie in plain integer arrays, the events themselves stay put in `events[sl
 integers and touches no reference count. `sequence` counts the calls of `at` and `push`, so events of one time
 fire in the order in which they were asked for.
 
+An event that fires leaves its place at the root open. Most ask for another one while they fire, which takes
+that place and sinks; else the last entry does. So an event that comes back soon, as a CPU's does, costs next
+to nothing.
+
 A lane keeps its events in a ring; only its head is in the heap, with the time and the sequence it was pushed
 with.
 """
@@ -35,6 +39,7 @@ class EventQueue(Clock):
         self.size = 0
         self.room = START_ROOM
         self.head_ns = NEVER_NS
+        self.hole = False
         self.base_ns = 0
         self.fired = 0
         self.stopped = False
@@ -54,6 +59,10 @@ class EventQueue(Clock):
 
     def insert(self, time_ns: int, sequence: int, event: Event) -> int:
         """Put an event into the heap with a sequence number it already has."""
+        if self.hole:
+            self.hole = False
+            self.events[self.slots[0]] = event
+            return self._sink(time_ns, sequence, self.slots[0])
         if self.size == self.room:
             self._grow()
         times = self.times
@@ -78,39 +87,12 @@ class EventQueue(Clock):
         self.head_ns = times[0]
         return 0
 
-    def _grow(self) -> int:
-        more = self.room
-        times = array("q", [0] * (2 * more))
-        sequences = array("q", [0] * (2 * more))
-        slots = array("q", range(2 * more))
-        for i in range(more):
-            times[i] = self.times[i]
-            sequences[i] = self.sequences[i]
-            slots[i] = self.slots[i]
-        self.times = times
-        self.sequences = sequences
-        self.slots = slots
-        self.events.extend([None] * more)
-        self.room = 2 * more
-        return 0
-
-    def _pop(self) -> Event:
-        # The earliest event; the last one of the heap sinks from the root to its place
+    def _sink(self, time_ns: int, sequence: int, slot: int) -> int:
+        # Put an entry at the root and let it sink to its place
         times = self.times
         sequences = self.sequences
         slots = self.slots
-        slot = slots[0]
-        event = self.events[slot]
-        self.events[slot] = None
-        self.size -= 1
         n = self.size
-        time_ns = times[n]
-        sequence = sequences[n]
-        last = slots[n]
-        slots[n] = slot
-        if n == 0:
-            self.head_ns = NEVER_NS
-            return event  # type: ignore[return-value]
         i = 0
         child = 1
         while child < n:
@@ -129,9 +111,55 @@ class EventQueue(Clock):
             child = 2 * i + 1
         times[i] = time_ns
         sequences[i] = sequence
-        slots[i] = last
+        slots[i] = slot
         self.head_ns = times[0]
-        return event  # type: ignore[return-value]
+        return 0
+
+    def _grow(self) -> int:
+        more = self.room
+        times = array("q", [0] * (2 * more))
+        sequences = array("q", [0] * (2 * more))
+        slots = array("q", range(2 * more))
+        for i in range(more):
+            times[i] = self.times[i]
+            sequences[i] = self.sequences[i]
+            slots[i] = self.slots[i]
+        self.times = times
+        self.sequences = sequences
+        self.slots = slots
+        self.events.extend([None] * more)
+        self.room = 2 * more
+        return 0
+
+    def _take(self) -> Event:
+        # The earliest event; its place at the root stays open for the first event that it asks for
+        event: Event = self.events[self.slots[0]]  # type: ignore[assignment]
+        self.events[self.slots[0]] = None
+        self.hole = True
+        times = self.times
+        if self.size > 2:
+            self.head_ns = times[1] if times[1] < times[2] else times[2]
+        elif self.size == 2:
+            self.head_ns = times[1]
+        else:
+            self.head_ns = NEVER_NS
+        return event
+
+    def _close(self) -> int:
+        # Nobody took the place: the last entry of the heap does
+        self.hole = False
+        slots = self.slots
+        free = slots[0]
+        self.size -= 1
+        n = self.size
+        if n == 0:
+            self.head_ns = NEVER_NS
+            return 0
+        time_ns = self.times[n]
+        sequence = self.sequences[n]
+        last = slots[n]
+        slots[n] = free
+        return self._sink(time_ns, sequence, last)
 
     def stop(self) -> None:
         """Let `run` return after the present event."""
@@ -146,12 +174,14 @@ class EventQueue(Clock):
             time_ns = self.head_ns
             if time_ns > until_ns:
                 break
-            event = self._pop()
+            event = self._take()
             # An event asked for a time that had passed fires now
             if time_ns > self.base_ns:
                 self.base_ns = time_ns
             self.now_ns = self.base_ns
             event.fire(self.now_ns)
+            if self.hole:
+                self._close()
             done += 1
         self.fired += done
         return done
