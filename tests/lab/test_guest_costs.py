@@ -31,6 +31,7 @@ GAPS = [
     ("busy/null-none-mbps", "Q M", 0.01),
     ("busy/null-none-mbps", "D R", 0.01),
     ("busy/scsi-none-qdepth2", "I Q", 0.05),
+    ("busy/scsi-none-max_queue4", "C G", 0.05),
     ("merge/none-read", "Q G", 0.01),
     ("merge/none-read", "D Q", 0.10),
     ("split/max128k-bs1m", "Q X", 0.01),

@@ -42,4 +42,6 @@ cdef enum:
     STEP_THREAD_START = 40
     STEP_IO_UNIT = 41
     STEP_FIRST_TOUCH = 42
-    NR_STEPS = 43
+    STEP_SCSI_QUEUE = 43
+    STEP_SCSI_DONE = 44
+    NR_STEPS = 45

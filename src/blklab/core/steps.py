@@ -69,6 +69,8 @@ STEPS: list[tuple[str, str]] = [
     ("thread_start", "a sixteenth of the program's work before a thread's first I/O (fio: files, clocks)"),
     ("io_unit", "making one of the iodepth I/O units of a thread, before its first I/O (fio: an io_u)"),
     ("first_touch", "the first use of a page that is read into: page fault, and zeroing the page"),
+    ("scsi_queue", "the SCSI layer's and its driver's own work to queue a command, above a plain driver's"),
+    ("scsi_done", "the SCSI layer's own work on a command that has completed"),
 ]
 
 STEP_USER_IO = 0
@@ -114,4 +116,6 @@ STEP_BFQ = 39
 STEP_THREAD_START = 40
 STEP_IO_UNIT = 41
 STEP_FIRST_TOUCH = 42
-NR_STEPS = 43
+STEP_SCSI_QUEUE = 43
+STEP_SCSI_DONE = 44
+NR_STEPS = 45

@@ -1,8 +1,10 @@
 cimport cython
 from libc.stdint cimport int64_t
+from blklab.core.charging cimport charge
 from blklab.core.clock cimport Clock, Lane
 from blklab.core.host cimport Host, Work
 from blklab.core.rand cimport RandomStream
+from blklab.core.steps cimport STEP_SCSI_DONE, STEP_SCSI_QUEUE
 from blklab.block.consts cimport OP_READ, RQF_LOST, STS_MEDIUM, STS_OK, STS_RESOURCE, STS_TIMEOUT
 from blklab.block.driver cimport Driver
 from blklab.block.hwqueue cimport HardwareQueue

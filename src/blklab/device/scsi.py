@@ -58,6 +58,8 @@ if not cython.compiled:
         STS_RESOURCE,
         STS_TIMEOUT,
     )
+    from blklab.core.charging import charge
+    from blklab.core.steps import STEP_SCSI_DONE, STEP_SCSI_QUEUE
 
 CANQUEUE = 192  # SDEBUG_CANQUEUE
 SG_MAX_SEGMENTS = 2048
@@ -250,6 +252,7 @@ class ScsiDisk(Driver):
         if not self._host_ready():
             self.target.busy -= 1
             return STS_RESOURCE
+        charge(self.host, STEP_SCSI_QUEUE)
         hctx.queue.start_request(rq)
         self.commands += 1
         injected = self.every_nth and self.commands % self.every_nth == 0
@@ -321,6 +324,7 @@ class ScsiDisk(Driver):
         """scsi_finish_command and scsi_end_request: room is given back first, and a queue is run for it last."""
         host = self.scsi_host
         queue = rq.queue
+        charge(self.host, STEP_SCSI_DONE)
         host.busy -= 1
         self.target.busy -= 1
         host.blocked = 0
