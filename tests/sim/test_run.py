@@ -39,7 +39,8 @@ def test_one_at_a_time_takes_what_the_device_takes() -> None:
 @pytest.mark.parametrize("engine", ["sync", "psync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio"])
 def test_every_engine_completes_its_job(engine: str) -> None:
     for rw in ("read", "randwrite", "randrw"):
-        result = run(f"[a]\nrw={rw}\nioengine={engine}\niodepth=8\nsize=1m\n")
+        depth = 1 if engine == "posixaio" else 8
+        result = run(f"[a]\nrw={rw}\nioengine={engine}\niodepth={depth}\nsize=1m\n")
         stats = result.jobs[0].stats
         assert stats.read.bytes + stats.write.bytes == 1 << 20
         assert result.disk_util[0].read_ios + result.disk_util[0].write_ios <= 256
@@ -149,6 +150,7 @@ def test_a_device_error_ends_the_job_with_its_errno() -> None:
         ("[a]\nrw=read\nbs=1k\nsize=1m\n", "whose blocks are 4096 bytes"),
         ("[a]\nrw=read\nsize=1m\ncpus_allowed=99\n", "CPUs 0 to 7"),
         ("[a]\nrw=read\nioengine=null\nsize=1m\n", "takes no time"),
+        ("[a]\nrw=read\nioengine=posixaio\niodepth=2\nsize=1m\n", "iodepth=1 only"),
     ],
 )
 def test_what_a_machine_cannot_do_is_an_error_before_anything_runs(job: str, reason: str) -> None:

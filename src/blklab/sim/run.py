@@ -114,6 +114,12 @@ class Run:
             raise BlklabError(
                 "buffered I/O (direct=0, fio's default) is not built yet: set direct=1", spec.where
             )
+        if spec.ioengine == "posixaio" and spec.iodepth > 1:
+            raise BlklabError(
+                "ioengine=posixaio is built for iodepth=1 only: glibc serves the I/Os of a file one after another, "
+                "and how they wait there is not modelled yet; use libaio or io_uring",
+                spec.where,
+            )
         for queue in self._queues(spec):
             block = queue.limits.logical_block_bytes
             for size in spec.min_bs_bytes:
