@@ -13,24 +13,9 @@ from blklab.sim.events cimport EventQueue
 from blklab.sim.fio_phases cimport (AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC,
                                     PH_BATCH_PLUG, PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP,
                                     PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, PH_TAKE, START_SECTIONS)
+from blklab.sim.io_unit cimport IoList, IoUnit
 from blklab.sim.task_states cimport MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
 from blklab.workload.stream cimport Stream
-
-cdef class IoUnit:
-    cdef IoUnit next, link
-    cdef readonly int ddir, file_index, error
-    cdef int bios_left
-    cdef bint touched
-    cdef readonly int64_t offset_bytes, length_bytes, start_ns, issue_ns
-
-@cython.final
-cdef class IoList:
-    cdef IoUnit head, tail
-    cdef readonly Py_ssize_t count
-
-    cpdef void append(self, IoUnit unit) noexcept
-    @cython.locals(unit=IoUnit)
-    cpdef IoUnit popleft(self)
 
 cdef class FioThread(Task):
     cdef readonly Stream stream
@@ -66,6 +51,7 @@ cdef class FioThread(Task):
     @cython.locals(pause_ns=int64_t)
     cdef int _next(self) except -1
     cdef int _after_queue(self) except -1
+    cdef int _wait_for_some(self) except -1
     @cython.locals(unit=IoUnit, host=MachineHost)
     cdef int _enter_submit(self, int after) except -1
     @cython.locals(host=MachineHost, unit=IoUnit, queue=RequestQueue, sector=int64_t, left=int64_t, position=int64_t,

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from blklab.sim.cpu import Task
+from blklab.sim.io_unit import IoList, IoUnit
 
 if TYPE_CHECKING:
     from blklab.block.bio import Bio
@@ -56,74 +57,15 @@ if not cython.compiled:
         STEP_THREAD_START,
         STEP_USER_IO,
     )
-    from blklab.sim.fio_phases import (
-        AFTER_QUEUE,
-        AFTER_REAP,
-        ENGINE_IO_URING,
-        ENGINE_LIBAIO,
-        ENGINE_NULL,
-        ENGINE_SYNC,
-        PH_BATCH_PLUG,
-        PH_DRAIN,
-        PH_END,
-        PH_GET,
-        PH_OWN_PLUG,
-        PH_PAUSE,
-        PH_REAP,
-        PH_REAP_WAIT,
-        PH_SUBMIT,
-        PH_SUBMITTING,
-        PH_SYNC_WAIT,
-        PH_TAKE,
-        START_SECTIONS,
+
+    # fmt: off
+    from blklab.sim.fio_phases import (  # isort: skip
+        AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC, PH_BATCH_PLUG,
+        PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP, PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING,
+        PH_SYNC_WAIT, PH_TAKE, START_SECTIONS,
     )
+    # fmt: on
     from blklab.sim.task_states import MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
-
-
-class IoUnit:
-    """One I/O of fio (io_u)."""
-
-    def __init__(self) -> None:
-        self.next: IoUnit | None = None
-        self.link: IoUnit | None = None  # the next of the same submitting call
-        self.ddir = 0
-        self.file_index = 0
-        self.offset_bytes = 0
-        self.length_bytes = 0
-        self.start_ns = 0
-        self.issue_ns = 0
-        self.bios_left = 0
-        self.error = 0
-        self.touched = False  # its buffer's pages are there
-
-
-class IoList:
-    """I/Os in order."""
-
-    def __init__(self) -> None:
-        self.head: IoUnit | None = None
-        self.tail: IoUnit | None = None
-        self.count = 0
-
-    def append(self, unit: IoUnit) -> None:
-        """Behind the last one."""
-        unit.next = None
-        if self.tail is None:
-            self.head = unit
-        else:
-            self.tail.next = unit
-        self.tail = unit
-        self.count += 1
-
-    def popleft(self) -> IoUnit:
-        """The first one; there must be one."""
-        unit: IoUnit = self.head
-        self.head = unit.next
-        if self.head is None:
-            self.tail = None
-        unit.next = None
-        self.count -= 1
-        return unit
 
 
 class FioThread(Task):
@@ -350,10 +292,14 @@ class FioThread(Task):
         if self.free.count:
             return self._next()
         self.full = True
+        self.after = AFTER_QUEUE
+        return self._wait_for_some()
+
+    def _wait_for_some(self) -> int:
+        # wait_for_completions: at least one
         self.wait_min = self.complete_min if self.complete_min < self.cur_depth else self.cur_depth
         if self.wait_min == 0:
             self.wait_min = 1
-        self.after = AFTER_QUEUE
         self.phase = PH_REAP
         return STEP_CONTINUE
 
@@ -566,11 +512,7 @@ class FioThread(Task):
         if self.draining:
             return self._drained()
         if self.full and self.cur_depth > self.iodepth_low:
-            self.wait_min = self.complete_min if self.complete_min < self.cur_depth else self.cur_depth
-            if self.wait_min == 0:
-                self.wait_min = 1
-            self.phase = PH_REAP
-            return STEP_CONTINUE
+            return self._wait_for_some()
         self.full = False
         return self._next()
 
