@@ -236,8 +236,7 @@ class FioThread(Task):
         return self._queue()
 
     def _begin(self) -> int:
-        # The thread runs for the first time: what it does before its first I/O, in pieces that interrupts come
-        # between. Its run time counts from there, or from the end of its ramp
+        # What a thread does before its first I/O, in pieces that interrupts come between; its run time counts after
         charge(self.host, STEP_THREAD_START)
         self.host.charge_n(STEP_IO_UNIT, (self.iodepth + START_SECTIONS - 1) // START_SECTIONS)
         self.start_left -= 1
