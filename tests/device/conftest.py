@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rig import Sender
+from rig import Rig, Sender
 
-from blklab.block.bio import Bio
-from blklab.block.consts import OP_READ, TR_ALL
+from blklab.block.consts import TR_ALL
 from blklab.block.features import Features
-from blklab.block.queue import RequestQueue
-from blklab.block.trace import Record, Tracer
+from blklab.block.trace import Tracer
 from blklab.device.registry import Shared, find_model, make_queue, settings_of
 from blklab.sim.cpu import MachineHost
 from blklab.sim.events import EventQueue
@@ -21,7 +18,7 @@ from blklab.sim.events import EventQueue
 NEVER = (1 << 63) - 1
 
 
-class DeviceRig:
+class DeviceRig(Rig):
     """The machine. `settings` of one device each; all tracepoints and checks are on, nothing costs CPU
     time."""
 
@@ -30,7 +27,7 @@ class DeviceRig:
         self.host = MachineHost(self.events, nr_cpus)
         found = find_model(model)
         shared = Shared()
-        self.queues: list[RequestQueue] = []
+        self.queues = []
         for number, given in enumerate(settings or ({},)):
             checked = settings_of(found, given.pop("preset", None), given, lambda name: name)
             name = f"dev{number}"
@@ -44,54 +41,17 @@ class DeviceRig:
         self.senders = [Sender(self.host, cpu, 100 + cpu) for cpu in range(nr_cpus)]
         self.next_io = 0
 
-    def bio(
-        self,
-        sector: int,
-        nr_sectors: int = 8,
-        op: int = OP_READ,
-        device: int = 0,
-        cpu: int = 0,
-        flags: int = 0,
-    ) -> Bio:
-        """A bio, numbered in order."""
-        bio = Bio()
-        bio.queue = self.queues[device]
-        bio.submitter = self.senders[cpu]
-        bio.io = self.next_io
-        bio.op = op
-        bio.flags = flags
-        bio.sector = sector
-        bio.nr_sectors = nr_sectors
-        self.next_io += 1
-        return bio
-
-    def send(self, *batches: Iterable[Bio], cpu: int = 0) -> DeviceRig:
-        """Have a task submit batches one after the other, from now on."""
-        sender = self.senders[cpu]
-        sender.batches.extend(list(batch) for batch in batches)
-        self.host.wake(sender)
-        return self
-
     def run(self, until_ns: int = NEVER) -> DeviceRig:
         """Let time pass until nothing is left to happen, or to a time."""
         while self.events.run(until_ns, 100_000) and self.events.head_ns <= until_ns:
             pass
         return self
 
-    def records(self, actions: str, device: int | None = None) -> list[Record]:
-        """The trace so far, of some actions."""
-        wanted = set(actions.split())
-        return [r for r in self.tracer if r.action in wanted and (device is None or r.device == device)]
-
     def times(self, action: str, device: int | None = None) -> list[int]:
         """When an action was traced, nanoseconds."""
         return [record.time_ns for record in self.records(action, device)]
 
-    def counts(self) -> Counter[str]:
-        """How often each action was traced."""
-        return Counter(record.action for record in self.tracer)
-
-    def ended(self) -> dict[int, int]:
+    def statuses(self) -> dict[int, int]:
         """The status of each bio that has ended, by number; an AssertionError if one ended twice."""
         ends = [(io, status) for sender in self.senders for io, status, _ in sender.ended]
         assert len({io for io, _ in ends}) == len(ends)

@@ -80,7 +80,7 @@ def test_every_bio_ends_once_and_nothing_is_left(device_rig: Rig, form: str, dat
         if made:
             rig.send(*made, cpu=cpu)
     rig.run()
-    assert rig.ended() == dict.fromkeys(sent, STS_OK)
+    assert rig.statuses() == dict.fromkeys(sent, STS_OK)
     counts = rig.counts()
     # Some drivers say BUSY before they have started the request, some after: R without or with a D
     assert counts["C"] <= counts["D"] <= counts["C"] + counts["R"]
@@ -108,7 +108,7 @@ def test_every_preset_makes_a_device_that_works(device_rig: Rig, preset: str) ->
     found = next(p for p in load_presets() if p.name == preset)
     rig = device_rig(found.model, {"preset": preset}, nr_cpus=4)
     rig.send(*[[rig.bio(64 * i, 8, i % 2)] for i in range(50)]).run()
-    assert set(rig.ended().values()) == {STS_OK}
+    assert set(rig.statuses().values()) == {STS_OK}
     rig.assert_clean()
 
 

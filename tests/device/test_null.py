@@ -54,7 +54,7 @@ def test_a_bandwidth_limit_holds_over_its_ticks(device_rig: Rig) -> None:
     # 1 MiB/s: 51.2 KiB a tick of 50 ms
     rig = device_rig("null", {"irqmode": 2, "mbps": 1})
     rig.send(*[[rig.bio(64 * i, 8)] for i in range(60)]).run()
-    assert set(rig.ended().values()) == {STS_OK}
+    assert set(rig.statuses().values()) == {STS_OK}
     assert rig.counts()["R"] >= 4
     assert 60 * 4096 * 1e9 / rig.last_end_ns() == pytest.approx(1 << 20, rel=0.25)
 

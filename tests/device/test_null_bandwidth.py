@@ -26,7 +26,7 @@ def test_the_rest_goes_at_the_next_beat(device_rig: Callable[..., Any]) -> None:
     rig.send(*[[rig.bio(64 * i, 8)] for i in range(30)]).run()
 
     assert set(rig.times("D")[22:]) == {TICK_NS}
-    assert len(rig.ended()) == 30
+    assert len(rig.statuses()) == 30
     rig.assert_clean()
 
 

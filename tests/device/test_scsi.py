@@ -115,7 +115,7 @@ def test_no_more_than_queue_depth_are_in_flight(device_rig: Rig) -> None:
     write(rig.queue, "device/queue_depth", "2")
     rig.send(*singles(rig, 10)).run()
     assert in_flight(rig) == 2
-    assert rig.ended() == dict.fromkeys(range(10), STS_OK)
+    assert rig.statuses() == dict.fromkeys(range(10), STS_OK)
     assert rig.driver.busy == 0
     # Who found no budget was inserted, and the completion's restart took it from there: no 3 ms delay
     assert rig.counts()["I"] == 8
@@ -150,8 +150,8 @@ def test_queue_depth_may_change_under_load(device_rig: Rig) -> None:
     rig.send(*singles(rig, 6, stride=2048)).run(250_000)
     write(rig.queue, "device/queue_depth", "4")
     rig.run()
-    assert set(rig.ended().values()) == {STS_OK}
-    assert len(rig.ended()) == 18
+    assert set(rig.statuses().values()) == {STS_OK}
+    assert len(rig.statuses()) == 18
     assert rig.driver.busy == 0
     rig.assert_clean()
 
@@ -211,7 +211,7 @@ def test_a_full_target_starves_a_disk_until_a_completion(device_rig: Rig) -> Non
     counts = rig.counts()
     assert counts["R"] > 0
     assert counts["D"] == 16
-    assert len(rig.ended()) == 16
+    assert len(rig.statuses()) == 16
     assert rig.driver.target.busy == 0
     assert rig.driver.scsi_host.starved == []
     # 16 commands, 3 at a time: nobody waited for the 3 ms retry
@@ -239,7 +239,7 @@ def test_a_host_that_refuses_a_command_is_blocked_for_a_while(device_rig: Rig) -
     ]
     assert refused
     assert rig.counts()["D"] == 6 + len(refused)
-    assert rig.ended() == dict.fromkeys(range(6), STS_OK)
+    assert rig.statuses() == dict.fromkeys(range(6), STS_OK)
     assert rig.driver.scsi_host.busy == rig.driver.busy == 0
     rig.assert_clean()
 
@@ -252,7 +252,7 @@ def test_an_idle_blocked_host_is_tried_seven_times(device_rig: Rig) -> None:
     assert rig.counts()["D"] == 3
     assert rig.counts()["R"] == 1 + 6
     assert rig.last_end_ns() > 7 * 3 * MS
-    assert len(rig.ended()) == 2
+    assert len(rig.statuses()) == 2
     rig.assert_clean()
 
 
@@ -264,16 +264,16 @@ def test_a_medium_error_fails_reads_of_its_blocks_only(device_rig: Rig) -> None:
     rig.send(
         [rig.bio(0)], [rig.bio(8, 8)], [rig.bio(16, 8)], [rig.bio(20, 8)], [rig.bio(16, 8, OP_WRITE)]
     ).run()
-    assert rig.ended() == {0: STS_OK, 1: STS_OK, 2: STS_MEDIUM, 3: STS_OK, 4: STS_OK}
+    assert rig.statuses() == {0: STS_OK, 1: STS_OK, 2: STS_MEDIUM, 3: STS_OK, 4: STS_OK}
     fake = device_rig("scsi", {"opts": 2, "medium_error_start": 16, "fake_rw": True})
     fake.send([fake.bio(16)]).run()
-    assert fake.ended() == {0: STS_OK}
+    assert fake.statuses() == {0: STS_OK}
 
 
 def test_a_lost_command_fails_at_its_timeout_and_gives_everything_back(device_rig: Rig) -> None:
     rig = device_rig("scsi", {"ndelay": 100_000, "opts": 4, "every_nth": 3})
     rig.send(*singles(rig, 4)).run()
-    assert rig.ended() == {0: STS_OK, 1: STS_OK, 2: STS_TIMEOUT, 3: STS_OK}
+    assert rig.statuses() == {0: STS_OK, 1: STS_OK, 2: STS_TIMEOUT, 3: STS_OK}
     assert rig.driver.busy == rig.driver.target.busy == rig.driver.scsi_host.busy == 0
     rig.assert_clean()
 

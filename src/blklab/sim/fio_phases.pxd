@@ -7,14 +7,11 @@ cdef enum:
     PH_SYNC_WAIT = 5
     PH_REAP = 6
     PH_REAP_WAIT = 7
-    PH_TAKE = 8
     PH_DRAIN = 9
     PH_END = 10
     PH_PAUSE = 11
     AFTER_QUEUE = 0
     AFTER_REAP = 1
-    AFTER_DRAIN = 2
-    AFTER_PAUSE = 3
     ENGINE_SYNC = 0
     ENGINE_LIBAIO = 1
     ENGINE_IO_URING = 2

@@ -8,7 +8,6 @@ PH_BATCH_PLUG = 4  # kernel: the call's plug is being flushed
 PH_SYNC_WAIT = 5  # kernel: read or write waits for its bios
 PH_REAP = 6  # user: fetch completions
 PH_REAP_WAIT = 7  # kernel: wait for completions
-PH_TAKE = 8  # user: account the fetched ones
 PH_DRAIN = 9  # user: no more I/Os to make
 PH_END = 10
 PH_PAUSE = 11  # user: sleeping on purpose (rate, thinktime)
@@ -16,8 +15,6 @@ PH_PAUSE = 11  # user: sleeping on purpose (rate, thinktime)
 # Where a submission, or a wait for completions, goes on
 AFTER_QUEUE = 0
 AFTER_REAP = 1
-AFTER_DRAIN = 2
-AFTER_PAUSE = 3
 
 ENGINE_SYNC = 0
 ENGINE_LIBAIO = 1

@@ -12,7 +12,7 @@ from blklab.sim.cpu cimport Cpu, MachineHost, Task
 from blklab.sim.events cimport EventQueue
 from blklab.sim.fio_phases cimport (AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC,
                                     PH_BATCH_PLUG, PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP,
-                                    PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, PH_TAKE, START_SECTIONS)
+                                    PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING, PH_SYNC_WAIT, START_SECTIONS)
 from blklab.sim.io_unit cimport IoList, IoUnit
 from blklab.sim.task_states cimport MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
 from blklab.workload.stream cimport Stream

@@ -62,7 +62,7 @@ if not cython.compiled:
     from blklab.sim.fio_phases import (  # isort: skip
         AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC, PH_BATCH_PLUG,
         PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP, PH_REAP_WAIT, PH_SUBMIT, PH_SUBMITTING,
-        PH_SYNC_WAIT, PH_TAKE, START_SECTIONS,
+        PH_SYNC_WAIT, START_SECTIONS,
     )
     # fmt: on
     from blklab.sim.task_states import MOST_SECTIONS, STEP_CONTINUE, STEP_EXIT, STEP_SLEEP
@@ -174,8 +174,6 @@ class FioThread(Task):
         phase = self.phase
         if phase == PH_GET:
             result = self._get()
-        elif phase == PH_TAKE:
-            result = self._fetched()
         elif phase == PH_REAP:
             result = self._reap()
         elif phase == PH_REAP_WAIT:
