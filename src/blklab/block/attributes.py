@@ -247,6 +247,8 @@ def _all(queue: RequestQueue) -> Iterator[tuple[str, Attribute, Any]]:
     if elevator is not None:
         for attribute in elevator.attributes():
             yield f"queue/iosched/{attribute.path}", attribute, elevator
+        for attribute in elevator.debug_attributes():
+            yield f"sched/{attribute.path}", attribute, elevator
     for hctx in queue.hctxs:
         for attribute in HCTX_ATTRIBUTES:
             yield f"hctx{hctx.index}/{attribute.path}", attribute, hctx

@@ -12,7 +12,8 @@ cdef class Elevator:
     cpdef init_hctx(self, HardwareQueue hctx)
     cpdef depth_updated(self, HardwareQueue hctx)
     cpdef exit(self)
-    cpdef int limit_depth(self, int op, int flags) except -1
+    cpdef exit_icq(self, Submitter submitter)
+    cpdef int limit_depth(self, Bio bio) except -1
     cpdef bint bio_merge(self, Bio bio, int segments, Submitter submitter) except -1
     cpdef bint allow_merge(self, Request rq, Bio bio) except -1
     cpdef Request request_merge(self, Bio bio)

@@ -38,11 +38,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from blklab.block.consts import TR_MSG
 from blklab.core.errors import BlklabError, nearest
 
 if TYPE_CHECKING:
@@ -90,10 +92,14 @@ class Elevator:
     def exit(self) -> None:
         """The scheduler is switched off; nothing is in flight."""
 
+    def exit_icq(self, submitter: Submitter) -> None:
+        """A task that may have sent requests here has ended: what you keep for it can go."""
+
     # -- a bio comes -----------------------------------------------------------
 
-    def limit_depth(self, op: int, flags: int) -> int:
-        """How many bits of each word of the scheduler tags a request of this kind may use; 0: no limit."""
+    def limit_depth(self, bio: Bio) -> int:
+        """How many bits of each word of the scheduler tags a request for `bio` may use; 0: no limit. Not asked for
+        bios with preflush or FUA."""
         return 0
 
     def bio_merge(self, bio: Bio, segments: int, submitter: Submitter) -> bool:
@@ -125,7 +131,7 @@ class Elevator:
     # -- a request's life ------------------------------------------------------
 
     def prepare_request(self, rq: Request) -> None:
-        """A request has been allocated; its bio is not known yet."""
+        """A request has been allocated for `rq.submitter`; its bio is not known yet."""
 
     def insert_requests(self, hctx: HardwareQueue, rqs: RequestList, at_head: bool) -> None:
         """Take all of `rqs` out and queue them; call `rq.queue.trace_insert(rq)` for each one queued."""
@@ -154,12 +160,26 @@ class Elevator:
         """Attributes below queue/iosched: by default the tunables."""
         return list(self.tunables)
 
-    def hctx_attributes(self, hctx: HardwareQueue) -> list[Attribute]:
-        """Attributes below hctxN/sched (debugfs)."""
+    def debug_attributes(self) -> list[Attribute]:
+        """Attributes below sched (debugfs); `get` is given this object."""
         return []
 
+    def hctx_attributes(self, hctx: HardwareQueue) -> list[Attribute]:
+        """Attributes below hctxN/sched (debugfs); `get` is given the hardware queue."""
+        return []
 
+    def log(self, text: str) -> None:
+        """A message in the trace ('m N text'). Test `queue.trace_mask & TR_MSG` first where it is hot."""
+        queue = self.queue
+        if queue.trace_mask & TR_MSG and queue.tracer is not None:
+            queue.tracer.message(queue.number, text)
+
+
+# name -> class, as far as they have been loaded
 ELEVATORS: dict[str, Callable[[RequestQueue], Elevator]] = {}
+
+# The folder of the built-in ones: module `mq_deadline` there registers "mq-deadline" when it is loaded
+BUILT_IN = "blklab.elevator"
 
 
 def register(name: str) -> Callable[[type[Elevator]], type[Elevator]]:
@@ -171,6 +191,17 @@ def register(name: str) -> Callable[[type[Elevator]], type[Elevator]]:
         return cls
 
     return add
+
+
+def _module_of(name: str) -> str:
+    # As the kernel's elevator_get loads the module NAME-iosched
+    return f"{BUILT_IN}.{name.replace('-', '_')}"
+
+
+def built_in_names() -> list[str]:
+    """The schedulers of the folder elevator/."""
+    folder = importlib.import_module(BUILT_IN).__path__
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(folder))
 
 
 def _load_entry_points() -> None:
@@ -215,9 +246,12 @@ def find_elevator(name: str | type[Elevator]) -> Callable[[RequestQueue], Elevat
     if ".py:" in name:
         return _load_file(name)
     if name not in ELEVATORS:
-        _load_entry_points()
+        if name in built_in_names():
+            importlib.import_module(_module_of(name))
+        else:
+            _load_entry_points()
     if name not in ELEVATORS:
-        known = ["none", *sorted(ELEVATORS)]
+        known = elevator_names()
         raise BlklabError(
             f"no scheduler {name!r}; there are {', '.join(known)}, and file.py:Class" + nearest(name, known)
         )
@@ -227,4 +261,4 @@ def find_elevator(name: str | type[Elevator]) -> Callable[[RequestQueue], Elevat
 def elevator_names() -> list[str]:
     """All that can be chosen by name, 'none' first."""
     _load_entry_points()
-    return ["none", *sorted(ELEVATORS)]
+    return ["none", *sorted({*ELEVATORS, *built_in_names()})]

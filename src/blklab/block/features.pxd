@@ -36,6 +36,9 @@ cdef class Features:
     cdef public int cfq_group_idle
     cdef public int mq_deadline_prio
     cdef public int mq_deadline_prio_aging
+    cdef public int mq_deadline_less_locking
+    cdef public int mq_deadline_latest_pos
+    cdef public int sched_async_depth_whole
     cdef public int kyber_ctx_queue
     cdef public int kyber_histogram
     cdef public int kyber_limit_all_but_sync_reads

@@ -165,7 +165,7 @@ FEATURES: list[Feature] = [
         "shared_sched_tags",
         "bool",
         1,
-        False,
+        True,
         "with host-wide tags the scheduler tags are one set per device too",
     ),
     # Bios and limits
@@ -207,17 +207,39 @@ FEATURES: list[Feature] = [
     # Inside the schedulers
     Feature("cfq_group_isolation", "bool", 0, False, "cfq has the tunable group_isolation"),
     Feature("cfq_group_idle", "bool", 0, False, "cfq idles on a group (group_idle, 8 ms)"),
-    Feature("mq_deadline_prio", "bool", 1, False, "mq-deadline keeps RT, BE and IDLE requests apart"),
-    Feature("mq_deadline_prio_aging", "bool", 1, False, "low classes get their turn after prio_aging_expire"),
+    Feature("mq_deadline_prio", "bool", 1, True, "mq-deadline keeps RT, BE and IDLE requests apart"),
+    Feature("mq_deadline_prio_aging", "bool", 1, True, "low classes get their turn after prio_aging_expire"),
     Feature(
-        "kyber_ctx_queue", "bool", 1, False, "kyber keeps requests per CPU and domain, where they can merge"
+        "mq_deadline_less_locking",
+        "bool",
+        0,
+        True,
+        "mq-deadline inserts through a list of its own and dispatches without waiting for its lock "
+        "(posted in 2024, not merged)",
     ),
-    Feature("kyber_histogram", "bool", 1, False, "kyber steers by latency percentiles instead of means"),
+    Feature(
+        "mq_deadline_latest_pos",
+        "bool",
+        0,
+        True,
+        "mq-deadline goes on behind the sector dispatched last, not with a remembered next request",
+    ),
+    Feature(
+        "sched_async_depth_whole",
+        "bool",
+        0,
+        True,
+        "kyber and mq-deadline give their async limit as requests of nr_requests, not as bits of a word",
+    ),
+    Feature(
+        "kyber_ctx_queue", "bool", 1, True, "kyber keeps requests per CPU and domain, where they can merge"
+    ),
+    Feature("kyber_histogram", "bool", 1, True, "kyber steers by latency percentiles instead of means"),
     Feature(
         "kyber_limit_all_but_sync_reads",
         "bool",
         0,
-        False,
+        True,
         "kyber limits the depth of synchronous writes as well",
     ),
 ]
@@ -276,6 +298,9 @@ class Features:
     cfq_group_idle: int
     mq_deadline_prio: int
     mq_deadline_prio_aging: int
+    mq_deadline_less_locking: int
+    mq_deadline_latest_pos: int
+    sched_async_depth_whole: int
     kyber_ctx_queue: int
     kyber_histogram: int
     kyber_limit_all_but_sync_reads: int

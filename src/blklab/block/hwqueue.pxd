@@ -56,7 +56,7 @@ cdef class HardwareQueue:
     @cython.locals(queue=RequestQueue, rq=Request)
     cpdef bint get_request_batch(self, Bio bio, int cpu, int wanted, RequestList cached) except -1
     @cython.locals(queue=RequestQueue, rq=Request)
-    cdef Request _init_request(self, int cpu, int tag, int internal_tag, int op, int flags)
+    cdef Request _init_request(self, Bio bio, int cpu, int tag, int internal_tag)
     @cython.locals(queue=RequestQueue, tags=Tags)
     cpdef Tags wait_for_tag(self, Submitter submitter)
     cpdef void tag_busy(self) noexcept

@@ -176,13 +176,13 @@ class HardwareQueue:
         if elevator is not None and not queue.hw_tag:
             tags = self.sched_tags
             depth = 0
-            if queue.elevator_hooks & HOOK_LIMIT_DEPTH:
-                depth = elevator.limit_depth(bio.op, bio.flags)
+            if queue.elevator_hooks & HOOK_LIMIT_DEPTH and not bio.flags & (F_PREFLUSH | F_FUA):
+                depth = elevator.limit_depth(bio)
             tag = tags.bitmap.get_shallow(cpu, depth) if depth else tags.bitmap.get(cpu)
             if tag < 0:
                 return None
             charge(queue.host, STEP_SCHED_TAG_GET)
-            return self._init_request(cpu, -1, tag + tags.nr_reserved, bio.op, bio.flags)
+            return self._init_request(bio, cpu, -1, tag + tags.nr_reserved)
         tags = self.tags
         if self.tag_queue_shared:
             self.tag_busy()
@@ -192,12 +192,14 @@ class HardwareQueue:
         if tag < 0:
             return None
         charge(queue.host, STEP_TAG_GET)
-        return self._init_request(cpu, tag + tags.nr_reserved, -1, bio.op, bio.flags)
+        return self._init_request(bio, cpu, tag + tags.nr_reserved, -1)
 
     def get_request_batch(self, bio: Bio, cpu: int, wanted: int, cached: RequestList) -> bool:
         """io_uring: up to `wanted` requests at once into a plug's cache, if their tags are free now and not limited."""
         queue = self.queue
-        if self.tag_queue_shared or (queue.elevator is not None and queue.elevator_hooks & HOOK_LIMIT_DEPTH):
+        if self.tag_queue_shared:
+            return False
+        if queue.elevator is not None and queue.elevator_hooks & HOOK_LIMIT_DEPTH and queue.elevator.limit_depth(bio):
             return False
         while wanted > 0:
             rq = self.get_request(bio, cpu)
@@ -207,7 +209,7 @@ class HardwareQueue:
             wanted -= 1
         return cached.count > 0
 
-    def _init_request(self, cpu: int, tag: int, internal_tag: int, op: int, flags: int) -> Request:
+    def _init_request(self, bio: Bio, cpu: int, tag: int, internal_tag: int) -> Request:
         # blk_mq_rq_ctx_init
         queue = self.queue
         if internal_tag < 0:
@@ -224,8 +226,9 @@ class HardwareQueue:
         rq.internal_tag = internal_tag
         rq.hctx = self
         rq.ctx = queue.ctxs[cpu]
-        rq.op = op
-        rq.flags = flags
+        rq.submitter = bio.submitter
+        rq.op = bio.op
+        rq.flags = bio.flags
         rq.budget_token = -1
         rq.status = STS_OK
         rq.start_ns = queue.clock.now_ns
@@ -241,7 +244,7 @@ class HardwareQueue:
             rq.rq_flags |= RQF_ELV
             if queue.hw_tag:
                 rq.rq_flags |= RQF_HW_TAG
-            if not flags & (F_PREFLUSH | F_FUA) and queue.elevator_hooks & (HOOK_PREPARE | HOOK_FINISH):
+            if not bio.flags & (F_PREFLUSH | F_FUA) and queue.elevator_hooks & (HOOK_PREPARE | HOOK_FINISH):
                 queue.elevator.prepare_request(rq)
                 rq.rq_flags |= RQF_ELVPRIV
         return rq

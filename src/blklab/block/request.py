@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from blklab.block.bio import Bio
     from blklab.block.hwqueue import HardwareQueue
     from blklab.block.queue import RequestQueue
+    from blklab.block.submit import Submitter
     from blklab.block.swqueue import SoftwareQueue
 
 if not cython.compiled:
@@ -54,7 +55,8 @@ TRANSITIONS: dict[int, tuple[int, ...]] = {
 
 
 class Request(Event):
-    """One request. Schedulers may use `elv0`, `elv1` and `elv_ns` as they like while they own it."""
+    """One request. Schedulers may use `elv0`, `elv1` and `elv_ns` as they like while they own it; `submitter` is the
+    task it was allocated for."""
 
     def __init__(self, queue: RequestQueue) -> None:
         self.queue = queue
@@ -65,6 +67,11 @@ class Request(Event):
         self.biotail: Bio | None = None
         self.hctx: HardwareQueue | None = None
         self.ctx: SoftwareQueue | None = None
+        self.submitter: Submitter | None = None
+        self.tree_left: Request | None = None
+        self.tree_right: Request | None = None
+        self.tree_above: Request | None = None
+        self.tree_rank = 0
         self.elv0: object = None
         self.elv1: object = None
         self.elv_ns = 0

@@ -35,7 +35,10 @@ from blklab.block.request import RequestList
 from blklab.block.sbitmap import Waiter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from blklab.block.bio import Bio
+    from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
     from blklab.block.tags import Tags
 
@@ -102,6 +105,12 @@ class Submitter(Waiter):
         """A bio that this task submitted has ended, with `bio.status`. In interrupt context of the completing
         CPU."""
         raise NotImplementedError
+
+    def exit_io_context(self, queues: Iterable[RequestQueue]) -> None:
+        """The task ends: the schedulers of the devices it may have used forget it."""
+        for queue in queues:
+            if queue.elevator is not None:
+                queue.elevator.exit_icq(self)
 
     # -- bios to be submitted ----------------------------------------------------
 

@@ -594,5 +594,6 @@ class FioThread(Task):
         return STEP_CONTINUE
 
     def _end(self) -> int:
+        self.exit_io_context(self.queues)
         self.ended_ns = self.host.events.now_ns
         return STEP_EXIT
