@@ -1,10 +1,11 @@
 """Speed of the simulator: I/Os per wall second and memory of each workload, as JSON on standard output.
 
-    throughput.py                 all workloads, and the ratios to SimPy and to fio's null engine in the same
-    run throughput.py NAME ...        only these, without the ratios
+    throughput.py                 all workloads, and the ratios to SimPy and to fio's null engine in one run
+    throughput.py NAME ...        only these, without the ratios
 
-Shape: {"workloads": {NAME: {"ios_per_wall_second", "rss_mb"}}, "simpy_ratio", "fio_null_ratio",
-"rss_mb_at_100m_ios"}. The ratios are those of `random-4k`; fio_null_ratio is null where fio is not installed.
+Shape: {"workloads": {NAME: {"ios_per_wall_second", "rss_mb"}}, "scheduler_ratios": {SCHEDULER: to none},
+"simpy_ratio", "fio_null_ratio", "rss_mb_at_100m_ios"}. The ratios are those of `random-4k`; fio_null_ratio is
+null where fio is not installed.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ def main(argv: list[str]) -> int:
             print(f"{name} ...", file=sys.stderr)
         results["workloads"][name] = measure.best_of(name, workloads.WORKLOADS[name].ios)
     if not argv:
+        rates = {name: w["ios_per_wall_second"] for name, w in results["workloads"].items()}
+        results["scheduler_ratios"] = {
+            scheduler: round(rates[f"random-4k-{scheduler}"] / rates["random-4k"], 2)
+            for scheduler in workloads.SCHEDULERS
+        }
         rate = results["workloads"]["random-4k"]["ios_per_wall_second"]
         fio_rate = fio_null.ios_per_wall_second()
         results["simpy_ratio"] = round(rate / simpy_model.ios_per_wall_second(), 1)

@@ -62,12 +62,19 @@ class Workload(NamedTuple):
 
 
 JOBS = 8
+SCHEDULERS = ("mq-deadline", "kyber", "bfq")  # random-4k is with none
 
 WORKLOADS = {
     "random-4k": Workload(RANDOM_JOB, 64, (), "zero", 4_000_000),
     "random-4k-cpu-model": Workload(RANDOM_JOB, 64, (), "xeon-2018", 2_000_000),
     "random-4k-qd512": Workload(RANDOM_JOB, 512, (), "zero", 2_000_000),
     "sequential-merge": Workload(SEQUENTIAL_JOB, 64, (), "zero", 8_000_000),
+    **{
+        f"random-4k-{scheduler}": Workload(
+            RANDOM_JOB, 64, (f"queue/scheduler={scheduler}",), "zero", 2_000_000
+        )
+        for scheduler in SCHEDULERS
+    },
 }
 
 # What instructions.py counts, over how many I/Os.

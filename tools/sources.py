@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE_FOLDER = ROOT / "src"
 PACKAGE_FOLDER = SOURCE_FOLDER / "blklab"
 
-INSTALLED_SUFFIXES = (".py", ".pxd", ".toml", ".typed")
+INSTALLED_SUFFIXES = (".py", ".pxd", ".toml", ".typed", ".template")
 
 # A .pxd without one of these only gives C forms (constants, inline functions) of what the .py beside it
 # defines: that .py is never compiled, the modules that use it cimport the .pxd instead.

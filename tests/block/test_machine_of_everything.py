@@ -13,7 +13,7 @@ from rig import MS, Rig, ScriptedDriver
 
 from blklab.block.attributes import write
 from blklab.block.consts import F_NOWAIT, F_SYNC, OP_READ, OP_WRITE, STS_DEV_RESOURCE, STS_IOERR, STS_RESOURCE
-from blklab.block.switch import set_elevator
+from blklab.block.switch import set_elevator, why_no_hw_tag
 from blklab.core.errors import AttributeRefused
 from blklab.core.steps import STEPS
 
@@ -111,7 +111,11 @@ class Everything(RuleBasedStateMachine):
 
     @rule(data=st.data(), name=st.sampled_from(["none", FIFO]))
     def switch_elevator(self, data, name):  # type: ignore[no-untyped-def]
-        set_elevator(data.draw(st.sampled_from(self.rig.queues)), name)
+        queue = data.draw(st.sampled_from(self.rig.queues))
+        try:
+            set_elevator(queue, name)
+        except AttributeRefused as refused:
+            assert name != "none" and why_no_hw_tag(queue), refused
 
     @rule(
         data=st.data(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def test_it_is_a_sorted_list(steps: list[tuple[bool, int]]) -> None:
             tree.remove(rq)
         assert walk(tree) == model
         assert len(tree) == len(model)
-        for before, after in zip(model, model[1:], strict=False):
+        for before, after in itertools.pairwise(model):
             assert tree.before(after) is before
         if model:
             assert tree.before(model[0]) is None

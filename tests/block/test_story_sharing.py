@@ -152,16 +152,25 @@ def test_a_scheduler_has_its_own_tags_and_takes_driver_tags_at_dispatch() -> Non
     rig.assert_clean()
 
 
+FLAG = {"sched_use_hw_tag": 1}
+
+
 def test_hw_tags_are_one_allocation() -> None:
-    rig = Rig(depth=256, features={"sched_use_hw_tag": 1})
+    rig = Rig(depth=256, features=FLAG)
     set_elevator(rig.queue, FIFO)
     assert rig.queue.hw_tag and rig.queue.hctxs[0].sched_tags is None
     rig.send([rig.bio(i * 100) for i in range(5)]).run()
     assert len(rig.ended()) == 5
     rig.assert_clean()
-    shallow = Rig(depth=32, features={"sched_use_hw_tag": 1})
-    set_elevator(shallow.queue, FIFO)
-    assert not shallow.queue.hw_tag
+    shallow = Rig(depth=32, features=FLAG)
+    why = r"has 32 driver tags a hardware queue, a scheduler wants 64 \(EINVAL"
+    with pytest.raises(AttributeRefused, match=why):
+        set_elevator(shallow.queue, FIFO)
+    assert shallow.queue.elevator is None
+    two_devices = Rig(depth=256, devices=2, features=FLAG)
+    for shared in (two_devices, Rig(depth=256, nr_cpus=2, nr_hw_queues=2, hctx_shared=True, features=FLAG)):
+        with pytest.raises(AttributeRefused, match="shared by"):
+            set_elevator(shared.queue, FIFO)
 
 
 def test_switching_under_load_stalls_between_q_and_g() -> None:
@@ -263,7 +272,8 @@ def test_a_file_that_fails_says_why(tmp_path: Path) -> None:
 
 
 def test_one_by_one_under_a_budget_before_dispatch_busy() -> None:
-    # Dequeued one by one, requests stay where bios can merge with them; flushed, they wait on the dispatch list
+    # Dequeued one by one, requests stay where bios can merge with them; flushed, they wait on the dispatch
+    # list
     old = {"dispatch_busy": 0, "dispatch_busy_with_elevator": 0, "direct_issue_if_idle": 0}
     merges = {}
     for one_by_one in (0, 1):

@@ -154,7 +154,7 @@ def test_the_progress_line_can_be_had_and_be_kept_away(simulation: Simulation) -
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--trace=x"], "--trace: writing a trace is not built yet"),
+        (["--trace=/nonexistent/x"], "--trace: there is no folder /nonexistent"),
         (
             ["--output-format=jsn"],
             "--output-format: no format 'jsn'; did you mean 'json'?; accepted are json, json+, normal",
@@ -173,8 +173,8 @@ def test_the_progress_line_can_be_had_and_be_kept_away(simulation: Simulation) -
         (["--costs=icpe24", "--zero-costs"], "--zero-costs: contradicts --costs icpe24"),
         (["--set=queue"], "--set: 'queue' is not PATH=VALUE"),
         (
-            ["--set=feature/kyber_histogram=0"],
-            "--set feature/kyber_histogram: feature kyber_histogram is not built yet",
+            ["--set=feature/late_bio_split=0"],
+            "--set feature/late_bio_split: feature late_bio_split is not built yet",
         ),
     ],
 )

@@ -9,7 +9,13 @@ from blklab.sim.machine import load_machine
 from blklab.sim.run import Run
 from blklab.workload.jobfile import parse_job_text
 
-SETTINGS = ("device/irqmode=2", "device/completion_nsec=100000", "device/gb=1", "cpu/count=1")
+SETTINGS = (
+    "device/irqmode=2",
+    "device/completion_nsec=100000",
+    "device/gb=1",
+    "cpu/count=1",
+    "queue/scheduler=none",
+)
 
 
 def story(job: str, *settings: str) -> list[str]:

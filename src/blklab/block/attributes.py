@@ -9,10 +9,12 @@ it: a decimal number where it wants one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blklab.block.elevator import elevator_names
+from blklab.block.features import scheduler_available
 from blklab.block.switch import set_elevator, set_nr_requests
 from blklab.core.errors import AttributeRefused, BlklabError, nearest
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from blklab.block.queue import RequestQueue
 
 Value = int | str
+
+# kstrtol: digits, perhaps a sign before them and one newline behind
+NUMBER = re.compile(r"[+-]?[0-9]{1,20}\n?", re.ASCII)
 
 
 class Attribute(NamedTuple):
@@ -33,20 +38,40 @@ class Attribute(NamedTuple):
 
 
 def number(text: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
-    """A number as the kernel's kstrtoul takes it, within limits. Raises AttributeRefused (EINVAL)."""
-    try:
-        value = int(text.strip(), 10)
-    except ValueError:
-        raise AttributeRefused(f"{text!r} is not a decimal number (EINVAL)") from None
+    """A number as the kernel's kstrtoul takes it, or kstrtol if `least` is negative, within limits. Raises
+    AttributeRefused (EINVAL)."""
+    if not NUMBER.fullmatch(text) or (text[0] == "-" and least >= 0):
+        raise AttributeRefused(f"{text!r} is not a decimal number (EINVAL)")
+    value = int(text)
     if not least <= value <= most:
         span = f"at least {least}" if most == (1 << 63) - 1 else f"{least} to {most}"
         raise AttributeRefused(f"{value} is out of range, {span} is accepted (EINVAL)")
     return value
 
 
+def tunable(
+    name: str, help: str, least: int = 0, most: int = (1 << 63) - 1, field: str | None = None, unit: int = 1
+) -> Attribute:
+    """An attribute that reads and writes a field of a scheduler, `name` unless `field` says another: a number from
+    `least` to `most`, refused otherwise. `unit`: the field has so many times the number (1_000_000 for milliseconds
+    of a field in nanoseconds)."""
+    where = field or name
+
+    def get(owner: Any) -> Value:
+        return int(getattr(owner, where)) // unit
+
+    def put(owner: Any, text: str) -> None:
+        setattr(owner, where, number(text, least, most) * unit)
+
+    return Attribute(name, help, get, put)
+
+
 def _set_scheduler(queue: RequestQueue, text: str) -> None:
+    name = text.strip()
+    if not scheduler_available(queue.features, name):
+        raise AttributeRefused(f"Linux {queue.features.kernel} has no scheduler {name!r} (EINVAL)")
     try:
-        set_elevator(queue, text.strip())
+        set_elevator(queue, name)
     except AttributeRefused:
         raise
     except BlklabError as error:
@@ -54,7 +79,7 @@ def _set_scheduler(queue: RequestQueue, text: str) -> None:
 
 
 def _scheduler(queue: RequestQueue) -> str:
-    names = elevator_names()
+    names = [name for name in elevator_names() if scheduler_available(queue.features, name)]
     if queue.elevator_name not in names:
         names.append(queue.elevator_name)
     return " ".join(f"[{name}]" if name == queue.elevator_name else name for name in names)
@@ -238,7 +263,8 @@ def _state(hctx: HardwareQueue) -> str:
     return "|".join(name for name, on in flags.items() if on)
 
 
-def _all(queue: RequestQueue) -> Iterator[tuple[str, Attribute, Any]]:
+def all_attributes(queue: RequestQueue) -> Iterator[tuple[str, Attribute, Any]]:
+    """Path, attribute and what it belongs to, of all that a queue has now."""
     for attribute in QUEUE_ATTRIBUTES:
         yield attribute.path, attribute, queue
     for attribute in queue.driver.attributes(queue):
@@ -259,7 +285,7 @@ def _all(queue: RequestQueue) -> Iterator[tuple[str, Attribute, Any]]:
 
 def _find(queue: RequestQueue, path: str) -> tuple[Attribute, Any]:
     paths = []
-    for name, attribute, owner in _all(queue):
+    for name, attribute, owner in all_attributes(queue):
         if name == path:
             return attribute, owner
         paths.append(name)
@@ -279,7 +305,7 @@ def _find(queue: RequestQueue, path: str) -> tuple[Attribute, Any]:
 
 def attribute_paths(queue: RequestQueue) -> list[str]:
     """The paths of all attributes of a queue as it is now."""
-    return [path for path, _, _ in _all(queue)]
+    return [path for path, _, _ in all_attributes(queue)]
 
 
 def read(queue: RequestQueue, path: str) -> Value:

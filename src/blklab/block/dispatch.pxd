@@ -18,7 +18,7 @@ from blklab.block.swqueue cimport SoftwareQueue
 
 @cython.final
 cdef class HctxRun:
-    cdef readonly bint active
+    cdef readonly bint active, fresh
     cdef readonly HardwareQueue hctx, list_hctx
     cdef readonly RequestList rqs, taken
     cdef int phase, after, attempt, prep, status, nr_budgets, queued, errors, ctx_index

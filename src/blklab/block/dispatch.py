@@ -79,6 +79,7 @@ class HctxRun:
 
     def __init__(self) -> None:
         self.active = False
+        self.fresh = False
         self.hctx: HardwareQueue | None = None
         self.list_hctx: HardwareQueue | None = None
         self.rqs = RequestList()
@@ -105,6 +106,7 @@ class HctxRun:
         hctx.run_count += 1
         charge(hctx.queue.host, STEP_RUN_QUEUE)
         self.active = True
+        self.fresh = True
         self.hctx = hctx
         self.list_hctx = hctx
         self.attempt = 0
@@ -113,6 +115,11 @@ class HctxRun:
 
     def step(self) -> int:
         """Go on. DONE or YIELD."""
+        if self.fresh:
+            # What led here, a whole submission, took time: who has been due since then sees the queue first
+            self.fresh = False
+            if self.active and self.hctx.queue.host.yield_due():
+                return YIELD
         while self.active:
             phase = self.phase
             if phase == PHASE_LIST:

@@ -42,6 +42,7 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from blklab.block.consts import TR_MSG
@@ -73,6 +74,8 @@ class Elevator:
     tunables: tuple[Attribute, ...] = ()
     # The kernel feature without which a kernel version lacks this scheduler; None: always there
     feature: str | None = None
+    # One order for the whole device (QUEUE_FLAG_SQ_SCHED): running all hardware queues runs one, which serves all
+    sq_sched = False
 
     def __init__(self, queue: RequestQueue) -> None:
         self.queue = queue
@@ -210,19 +213,33 @@ def _load_entry_points() -> None:
             ELEVATORS[point.name] = point.load()
 
 
+def _import_file(path: Path) -> ModuleType:
+    folder = path.parent
+    if (folder / "__init__.py").is_file():
+        # A scheduler in several files is a package: they import each other by its name
+        if str(folder.parent) not in sys.path:
+            sys.path.insert(0, str(folder.parent))
+        module = importlib.import_module(f"{folder.name}.{path.stem}")
+        if module.__file__ is None or Path(module.__file__).resolve() != path:
+            raise ImportError(f"another package is loaded under the name {folder.name}: {module.__file__}")
+        return module
+    module_spec = importlib.util.spec_from_file_location(f"blklab_user_{path.stem}", path)
+    if module_spec is None or module_spec.loader is None:
+        raise ImportError("it is not a Python file")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module
+    module_spec.loader.exec_module(module)
+    return module
+
+
 def _load_file(spec: str) -> Callable[[RequestQueue], Elevator]:
     # "path/to/file.py:Class"
     path_text, _, class_name = spec.rpartition(":")
     path = Path(path_text)
     if not path.is_file():
         raise BlklabError(f"no such file: {path_text}", where=f"scheduler {spec}")
-    module_spec = importlib.util.spec_from_file_location(f"blklab_user_{path.stem}", path)
-    if module_spec is None or module_spec.loader is None:
-        raise BlklabError(f"{path_text} is not a Python file", where=f"scheduler {spec}")
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[module_spec.name] = module
     try:
-        module_spec.loader.exec_module(module)
+        module = _import_file(path.resolve())
     except Exception as error:
         raise BlklabError(
             f"cannot be loaded: {type(error).__name__}: {error}", where=f"scheduler {spec}"

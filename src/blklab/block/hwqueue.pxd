@@ -51,8 +51,10 @@ cdef class HardwareQueue:
     cpdef bint has_pending(self) except -1
     @cython.locals(queue=RequestQueue, average=int)
     cpdef void update_busy(self, bint busy) noexcept
-    @cython.locals(queue=RequestQueue, elevator=Elevator, tags=Tags, depth=int, tag=int)
-    cpdef Request get_request(self, Bio bio, int cpu)
+    @cython.locals(queue=RequestQueue)
+    cpdef int limit_depth(self, Bio bio) except -1
+    @cython.locals(queue=RequestQueue, tags=Tags, tag=int)
+    cpdef Request get_request(self, Bio bio, int cpu, int depth)
     @cython.locals(queue=RequestQueue, rq=Request)
     cpdef bint get_request_batch(self, Bio bio, int cpu, int wanted, RequestList cached) except -1
     @cython.locals(queue=RequestQueue, rq=Request)

@@ -169,15 +169,24 @@ class HardwareQueue:
 
     # -- requests -----------------------------------------------------------
 
-    def get_request(self, bio: Bio, cpu: int) -> Request | None:
-        """One with a scheduler tag, or a driver tag where there is no scheduler or it uses those. None: no tag."""
+    def limit_depth(self, bio: Bio) -> int:
+        """How many bits of each word of the scheduler tags a request for `bio` may use; 0: all. Asked once, also if the
+        task then has to wait."""
         queue = self.queue
-        elevator = queue.elevator
-        if elevator is not None and not queue.hw_tag:
+        if (
+            queue.elevator_hooks & HOOK_LIMIT_DEPTH
+            and not queue.hw_tag
+            and not bio.flags & (F_PREFLUSH | F_FUA)
+        ):
+            return queue.elevator.limit_depth(bio)
+        return 0
+
+    def get_request(self, bio: Bio, cpu: int, depth: int) -> Request | None:
+        """One with a scheduler tag, or a driver tag where there is no scheduler or it uses those. None: no tag.
+        `depth`: what `limit_depth` said."""
+        queue = self.queue
+        if queue.elevator is not None and not queue.hw_tag:
             tags = self.sched_tags
-            depth = 0
-            if queue.elevator_hooks & HOOK_LIMIT_DEPTH and not bio.flags & (F_PREFLUSH | F_FUA):
-                depth = elevator.limit_depth(bio)
             tag = tags.bitmap.get_shallow(cpu, depth) if depth else tags.bitmap.get(cpu)
             if tag < 0:
                 return None
@@ -199,10 +208,14 @@ class HardwareQueue:
         queue = self.queue
         if self.tag_queue_shared:
             return False
-        if queue.elevator is not None and queue.elevator_hooks & HOOK_LIMIT_DEPTH and queue.elevator.limit_depth(bio):
+        if (
+            queue.elevator is not None
+            and queue.elevator_hooks & HOOK_LIMIT_DEPTH
+            and queue.elevator.limit_depth(bio)
+        ):
             return False
         while wanted > 0:
-            rq = self.get_request(bio, cpu)
+            rq = self.get_request(bio, cpu, 0)
             if rq is None:
                 break
             cached.append(rq)

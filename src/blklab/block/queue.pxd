@@ -48,7 +48,7 @@ cdef class RequestQueue:
     cdef public Elevator elevator
     cdef public str elevator_name
     cdef public int elevator_hooks
-    cdef public bint hw_tag
+    cdef public bint hw_tag, sq_sched
     cdef public QosChain qos
     cdef readonly Tracer tracer
     cdef readonly int trace_mask
@@ -88,9 +88,9 @@ cdef class RequestQueue:
     cpdef int start_stopped(self) except -1
     @cython.locals(jiffy_ns=int64_t, jiffies=int64_t, now=int64_t, due=int64_t)
     cpdef int run_delayed(self, HardwareQueue hctx, int64_t delay_ns) except -1
-    @cython.locals(hctx=HardwareQueue)
+    @cython.locals(hctx=HardwareQueue, mine=HardwareQueue)
     cpdef int run_all(self) except -1
-    @cython.locals(hctx=HardwareQueue)
+    @cython.locals(hctx=HardwareQueue, mine=HardwareQueue)
     cpdef int run_all_delayed(self, int64_t delay_ns) except -1
     cpdef int get_budget(self) except -2
     cpdef int put_budget(self, int token) except -1

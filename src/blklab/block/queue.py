@@ -4,7 +4,9 @@ What: the queue holds what belongs to a device (limits, tags, hardware and softw
 counters, tracepoints) and the small operations that the submission (`submit.py`), a run of a hardware queue
 (`dispatch.py`) and a driver are written with. They stand here in the order in which a request meets them.
 
-Theory of operation ------------------- A request is counted in `usage` from allocation to the end; freezing
+Theory of operation
+-------------------
+A request is counted in `usage` from allocation to the end; freezing
 the queue (`switch.py`) keeps new bios out and waits for zero. A completion arrives as a clock event, is taken
 to the CPU of the interrupt, from there perhaps to the CPU that submitted it (`rq_affinity`), and ends the
 request: C, its bios, its counters, its tags, and a run of the hardware queue if one was owed.
@@ -112,6 +114,7 @@ class RequestQueue:
         self.elevator_name = "none"
         self.elevator_hooks = 0
         self.hw_tag = False
+        self.sq_sched = False
         self.qos: QosChain | None = None
         self.tracer: Tracer | None = None
         self.trace_mask = 0
@@ -330,15 +333,21 @@ class RequestQueue:
         return self.host.queue_work(hctx.work, hctx.next_work_cpu(), due - now)
 
     def run_all(self) -> int:
-        """blk_mq_run_hw_queues(async): every hardware queue that has something to do."""
+        """blk_mq_run_hw_queues(async): every hardware queue that has something to do; with a scheduler of the
+        whole device that of this CPU, which serves all, and those with a dispatch list."""
+        mine = self.map[self.host.cpu] if self.sq_sched else None
         for hctx in self.hctxs:
-            self.run_async(hctx)
+            if mine is None or hctx is mine or hctx.dispatch_list.count:
+                self.run_async(hctx)
         return 0
 
     def run_all_delayed(self, delay_ns: int) -> int:
-        """The same after a delay."""
+        """The same after a delay. A run that waits already is left alone, else two hardware queues could put
+        off each other's for ever."""
+        mine = self.map[self.host.cpu] if self.sq_sched else None
         for hctx in self.hctxs:
-            self.run_delayed(hctx, delay_ns)
+            if not hctx.work.pending and (mine is None or hctx is mine or hctx.dispatch_list.count):
+                self.run_delayed(hctx, delay_ns)
         return 0
 
     # -- it goes to the driver ---------------------------------------------------------------

@@ -16,6 +16,7 @@ cdef class Request(Event):
     cdef public HardwareQueue hctx
     cdef public SoftwareQueue ctx
     cdef public Request tree_left, tree_right, tree_above
+    cdef public Request hash_next, hash_prev
     cdef public Submitter submitter
     cdef public object elv0, elv1
     cdef public int64_t elv_ns, elv_end, tree_rank
@@ -29,6 +30,7 @@ cdef class Request(Event):
     cpdef bint is_sync(self) noexcept
     cpdef int64_t end_sector(self) noexcept
 
+@cython.final
 cdef class RequestList:
     cdef readonly Request head, tail
     cdef readonly Py_ssize_t count
@@ -37,6 +39,8 @@ cdef class RequestList:
     cpdef void append(self, Request rq) noexcept
     @cython.locals(head=Request)
     cpdef void push(self, Request rq) noexcept
+    @cython.locals(following=Request)
+    cpdef void insert_behind(self, Request rq, Request before) noexcept
     @cython.locals(rq=Request, following=Request)
     cpdef Request popleft(self)
     @cython.locals(rq=Request, before=Request)

@@ -72,6 +72,8 @@ class Request(Event):
         self.tree_right: Request | None = None
         self.tree_above: Request | None = None
         self.tree_rank = 0
+        self.hash_next: Request | None = None
+        self.hash_prev: Request | None = None
         self.elv0: object = None
         self.elv1: object = None
         self.elv_ns = 0
@@ -162,6 +164,19 @@ class RequestList:
             head.prev = rq
             rq.next = head
         self.head = rq
+        self.count += 1
+
+    def insert_behind(self, rq: Request, before: Request) -> None:
+        """Put a request behind `before`, which must be in this list."""
+        following = before.next
+        if following is None:
+            self.append(rq)
+            return
+        rq.list = self
+        rq.prev = before
+        rq.next = following
+        before.next = rq
+        following.prev = rq
         self.count += 1
 
     def popleft(self) -> Request | None:

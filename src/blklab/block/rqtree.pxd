@@ -2,6 +2,9 @@ cimport cython
 from libc.stdint cimport int64_t
 from blklab.block.request cimport Request
 
+cdef int64_t MASK_32
+
+@cython.final
 cdef class RequestTree:
     cdef readonly Request root
     cdef readonly Py_ssize_t count

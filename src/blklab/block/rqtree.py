@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from blklab.block.request import Request
 
 SEED = 2463534242  # Marsaglia's, for the 32-bit xorshift
+MASK_32 = 0xFFFFFFFF
 
 
 class RequestTree:
@@ -36,9 +37,9 @@ class RequestTree:
     def add(self, rq: Request) -> None:
         """Put a request at its place, behind those of the same sector."""
         state = self.state
-        state ^= (state << 13) & 0xFFFFFFFF
+        state ^= (state << 13) & MASK_32
         state ^= state >> 17
-        state ^= (state << 5) & 0xFFFFFFFF
+        state ^= (state << 5) & MASK_32
         self.state = state
         rq.tree_rank = state
         rq.tree_left = None

@@ -107,6 +107,9 @@ class SbitmapQueue:
         self.wake_index = 0
         self.completion_count = 0
         self.wakeup_count = 0
+        self._shape(depth, shift)
+
+    def _shape(self, depth: int, shift: int) -> None:
         if shift < 0:
             shift = 6
             if depth >= 4:
@@ -136,6 +139,11 @@ class SbitmapQueue:
         self.nr_words = words
         self.depth = depth
         self.wake_batch = self._wake_batch(depth)
+
+    def make_anew(self, depth: int) -> None:
+        """As a new bitmap of this depth, with its word size; no bit may be in use. Who waits goes on waiting."""
+        self.min_shallow_depth = 64
+        self._shape(depth, -1)
 
     def set_min_shallow_depth(self, depth: int) -> None:
         """sbitmap_queue_min_shallow_depth: the smallest limit that `get_shallow` will be asked for."""

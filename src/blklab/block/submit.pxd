@@ -28,6 +28,8 @@ cdef class Submitter(Waiter):
     cdef readonly Bio bio
     cdef readonly Request rq
     cdef Tags tags
+    cdef int depth
+    cdef bint in_use
     cdef readonly int stage
     cdef public int qos_next
     cdef Bio pending_head, pending_tail

@@ -96,6 +96,8 @@ class Submitter(Waiter):
         self.tags: Tags | None = None
         self.segments = 0
         self.wait_index = 0
+        self.depth = 0
+        self.in_use = False
         self.qos_next = 0
         self.pending_head: Bio | None = None
         self.pending_tail: Bio | None = None
@@ -286,9 +288,14 @@ class Submitter(Waiter):
                 ):
                     self.rq = plug.cached.popleft()
                     return True
+        if stage == STAGE_TAG:
+            self.depth = queue.hctx_of(self.cpu).limit_depth(bio)
         if stage != STAGE_TAG_WOKEN:
-            self.rq = queue.hctx_of(self.cpu).get_request(bio, self.cpu)
+            self.rq = queue.hctx_of(self.cpu).get_request(bio, self.cpu, self.depth)
             if self.rq is not None:
+                if self.in_use:
+                    self.in_use = False
+                    queue.usage -= 1
                 return True
             if bio.flags & F_NOWAIT:
                 self.bio = None
@@ -296,6 +303,10 @@ class Submitter(Waiter):
                 return False
         hctx = queue.hctx_of(self.cpu)
         if stage == STAGE_TAG_AGAIN:
+            if not self.in_use:
+                # It has entered the queue, which cannot be frozen, nor its tags be changed, before it has one
+                self.in_use = True
+                queue.usage += 1
             self.tags = hctx.wait_for_tag(self)
             self.stage = STAGE_TAG_WOKEN
             return False

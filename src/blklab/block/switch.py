@@ -73,15 +73,40 @@ def default_nr_requests(queue: RequestQueue, with_scheduler: bool) -> int:
 def set_elevator(queue: RequestQueue, choice: str | type[Elevator]) -> None:
     """Switch the scheduler: at once if nothing is in flight, else when the queue has drained.
 
-    Raises BlklabError if there is no such scheduler; the present one stays then.
+    Raises BlklabError if there is no such scheduler, AttributeRefused (EINVAL) if it was to use driver tags and cannot;
+    the present one stays then.
     """
     factory = find_elevator(choice)
     name = choice if isinstance(choice, str) else choice.__name__
+    if factory is not None and queue.features.sched_use_hw_tag:
+        why = why_no_hw_tag(queue)
+        if why:
+            raise AttributeRefused(
+                f"{name} cannot use driver tags (feature sched_use_hw_tag): {why} (EINVAL)",
+                f"{queue.name}: queue/scheduler",
+            )
 
     def switch() -> None:
         _install(queue, factory, name)
 
     change(queue, switch)
+
+
+def why_no_hw_tag(queue: RequestQueue) -> str:
+    """Why a scheduler here could not work with driver tags alone; empty: it can.
+
+    The series of 2017 that proposed it names no threshold. Ours: as many driver tags a hardware queue as the scheduler
+    would have of its own, and nobody else who takes some of them away.
+    """
+    tag_set = queue.tag_set
+    if tag_set.queue_shared:
+        return f"its driver tags are shared by {len(tag_set.queues)} devices"
+    if tag_set.hctx_shared:
+        return "its driver tags are shared by its hardware queues"
+    wanted = default_nr_requests(queue, True)
+    if tag_set.queue_depth < wanted:
+        return f"it has {tag_set.queue_depth} driver tags a hardware queue, a scheduler wants {wanted}"
+    return ""
 
 
 def _install(queue: RequestQueue, factory: Callable[[RequestQueue], Elevator] | None, name: str) -> None:
@@ -92,6 +117,7 @@ def _install(queue: RequestQueue, factory: Callable[[RequestQueue], Elevator] | 
     queue.last_merge = None
     queue.elv_merge = ElvMerge(queue)
     queue.hw_tag = False
+    queue.sq_sched = False
     queue.elevator_name = "none"
     queue.nr_requests = default_nr_requests(queue, factory is not None)
     for hctx in queue.hctxs:
@@ -101,18 +127,14 @@ def _install(queue: RequestQueue, factory: Callable[[RequestQueue], Elevator] | 
         hctx.restart = False
     if factory is None:
         return
-    # Deep enough and not shared: a scheduler can work with driver tags (ours; the thread names no threshold)
-    queue.hw_tag = (
-        bool(queue.features.sched_use_hw_tag)
-        and queue.tag_set.queue_depth >= queue.nr_requests
-        and not queue.tag_set.queue_shared
-        and not queue.tag_set.hctx_shared
-    )
+    # A device that joined the tag set meanwhile: back to tags of its own, rather than more than its share
+    queue.hw_tag = bool(queue.features.sched_use_hw_tag) and not why_no_hw_tag(queue)
     if not queue.hw_tag:
         _make_sched_tags(queue)
     elevator = factory(queue)
     queue.elevator = elevator
     queue.elevator_hooks = elevator.hooks
+    queue.sq_sched = elevator.sq_sched
     queue.elevator_name = name
     for hctx in queue.hctxs:
         elevator.init_hctx(hctx)

@@ -3,7 +3,7 @@ from blklab.block.sbitmap cimport SbitmapQueue
 
 @cython.final
 cdef class Tags:
-    cdef readonly int nr_tags, nr_reserved, active_queues
+    cdef readonly int nr_tags, nr_made, nr_reserved, active_queues
     cdef readonly SbitmapQueue bitmap, reserved
 
     cpdef int put(self, int tag, int cpu) except -1

@@ -36,15 +36,21 @@ class Tags:
 
     def __init__(self, nr_tags: int, nr_reserved: int, nr_cpus: int) -> None:
         self.nr_tags = nr_tags
+        self.nr_made = nr_tags
         self.nr_reserved = nr_reserved
         self.bitmap = SbitmapQueue(nr_tags - nr_reserved, nr_cpus)
         self.reserved = SbitmapQueue(nr_reserved, nr_cpus)
         self.active_queues = 0
 
     def resize(self, nr_tags: int) -> None:
-        """A new depth (blk_mq_tag_update_depth); requests in flight keep their tags."""
+        """A new depth (blk_mq_tag_update_depth); requests in flight keep their tags. For more than there ever were the
+        kernel makes new ones, so that the word size grows too; none may be in use then."""
         self.nr_tags = nr_tags
-        self.bitmap.resize(nr_tags - self.nr_reserved)
+        if nr_tags > self.nr_made and not self.bitmap.used:
+            self.nr_made = nr_tags
+            self.bitmap.make_anew(nr_tags - self.nr_reserved)
+        else:
+            self.bitmap.resize(nr_tags - self.nr_reserved)
 
     def put(self, tag: int, cpu: int) -> int:
         """Give a tag back; `cpu`: of the software queue it was allocated for."""

@@ -4,7 +4,9 @@ What: Q G P U UT I M F X D R C A and messages, with blktrace's meaning. Every si
 else is done while tracing is off. Everything that wants to see inside (trace files, stage latencies, tests,
 pictures) reads these.
 
-Theory of operation ------------------- A record is ten integers (`FIELDS`) in a block of `BLOCK_RECORDS`; a
+Theory of operation
+-------------------
+A record is ten integers (`FIELDS`) in a block of `BLOCK_RECORDS`; a
 full block is handed to `sink`, or kept in `blocks`. `seq` counts records, so that those of one nanosecond
 keep their order. Messages are kept beside, in `messages`, and their record's `extra` is the index.
 """
@@ -122,6 +124,12 @@ class Tracer:
         self.block = array("q", bytes(8 * len(FIELDS) * BLOCK_RECORDS))
         self.cells = self.block
         self.position = 0
+
+    def flush(self) -> None:
+        """Hand to the sink what has been written since the last full block."""
+        if self.sink is not None and self.position:
+            self.sink(self.block[: self.position])
+            self.position = 0
 
     def __iter__(self) -> Iterator[Record]:
         """All kept records, oldest first by the order they were written."""

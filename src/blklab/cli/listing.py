@@ -153,11 +153,33 @@ def experiments(word: str) -> Table:
 
 
 def attributes(word: str) -> Table:
-    """Attributes of a queue, under their sysfs names."""
-    from blklab.block.attributes import QUEUE_ATTRIBUTES
+    """Attributes of a queue and of each scheduler, under their sysfs and debugfs names, and what they are at first."""
+    from blklab.block.attributes import all_attributes
+    from blklab.block.elevator import built_in_names
+    from blklab.sim.build import build
+    from blklab.sim.machine import load_machine
 
-    rows = [[item.path, "rw" if item.set else "ro", item.help] for item in QUEUE_ATTRIBUTES]
-    return ["attribute", "", "what it is"], rows
+    rows: dict[str, list[str]] = {}
+    for scheduler in ("none", *built_in_names()):
+        queue = next(iter(build(load_machine("default"), scheduler=scheduler).queues.values()))
+        for path, item, owner in all_attributes(queue):
+            whose = "" if scheduler == "none" else scheduler
+            if path not in rows and path.split("/")[0] in (
+                "hctx0",
+                "queue",
+                "sched",
+                "stat",
+                "inflight",
+                "size",
+            ):
+                rows[f"{path} {whose}" if "sched/" in path else path] = [
+                    path,
+                    "rw" if item.set else "ro",
+                    whose,
+                    _short(str(item.get(owner)).strip()),
+                    item.help,
+                ]
+    return ["attribute", "", "of", "at first", "what it is"], list(rows.values())
 
 
 def costs(word: str) -> Table:

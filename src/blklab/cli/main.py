@@ -27,6 +27,7 @@ COMMANDS: list[tuple[str, str, str]] = [
         "blklab.cli.listing",
         "show what there is: schedulers, devices, machines, kernels, options, ...",
     ),
+    ("new", "blklab.cli.new", "write a scheduler of your own to begin with, and its test"),
 ]
 
 HELP_HEAD = """\

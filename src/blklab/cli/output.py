@@ -6,7 +6,9 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from blklab.core.errors import BlklabError
 
@@ -23,17 +25,24 @@ def check_writable(path: Path, where: str) -> None:
 
 
 def write_result(text: str, path: Path | None, where: str = "--output") -> None:
-    """Writes `text` to `path` by way of a temporary file beside it, or to standard output if there is no
-    path.
-
-    A file that is no regular one (/dev/stdout, a pipe) is written directly. Raises BlklabError if that fails.
-    """
+    """Writes `text` to `path`, or to standard output if there is no path. Raises BlklabError if that fails."""
     if path is None:
         sys.stdout.write(text)
         return
+    with writing(path, where) as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def writing(path: Path, where: str) -> Iterator[IO[str]]:
+    """A file to write, which becomes `path` when all has been written, and is gone if anything goes wrong.
+
+    A file that is no regular one (/dev/stdout, a pipe) is written directly. Raises BlklabError if writing fails.
+    """
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text)
+            with path.open("w") as file:
+                yield file
             return
         target = path.resolve()  # a symbolic link stays one
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
@@ -41,7 +50,7 @@ def write_result(text: str, path: Path | None, where: str = "--output") -> None:
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "w") as file:
-                file.write(text)
+                yield file
             temporary.chmod(mode)
             temporary.replace(target)
         except BaseException:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ OWN_OPTIONS: dict[str, bool] = {
     "zero-costs": False,
     "seed": True,
     "trace": True,
+    "at": True,
+    "show": True,
 }
 
 USAGE = "blklab run [JOB.fio ...] [--name=JOB --rw=... ...] [options]"
@@ -75,6 +78,13 @@ are modelled."""
     machine.add_argument("--zero-costs", action="store_true", help="nothing costs CPU time: pure queueing")
     run = found.add_argument_group("the run")
     run.add_argument(
+        "--at",
+        metavar="TIME:PATH=VALUE",
+        action="append",
+        default=[],
+        help="write an attribute while the run goes, as 2s:queue/scheduler=kyber",
+    )
+    run.add_argument(
         "--seed", metavar="N", type=_seed, help="seed of everything random but the jobs' offsets"
     )
     run.add_argument("--eta", choices=("auto", "always", "never"), default="auto", help="the progress line")
@@ -86,7 +96,14 @@ are modelled."""
         help=f"of {', '.join(FORMATS)} (default normal)",
     )
     out.add_argument("--output", metavar="FILE", help="write the results there instead")
-    out.add_argument("--trace", metavar="FILE", help="not built yet")
+    out.add_argument(
+        "--show",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="also print attributes as they are at the end, to stderr: hctx0/dispatch_busy, 'sched/*'",
+    )
+    out.add_argument("--trace", metavar="FILE", help="write all tracepoints there, as blkparse prints them")
     return found
 
 
@@ -158,8 +175,6 @@ def run(argv: list[str]) -> int:
         raise BlklabError(
             f"fio's {unknown[0]} is not built; `blklab run --help` shows what is", "command line"
         )
-    if arguments.trace is not None:
-        raise BlklabError("writing a trace is not built yet", "--trace")
     asked = formats(arguments.output_format)
     if job_file is None:
         raise BlklabError("no job: give a job file, or --name=... with --rw=... and so on", "command line")
@@ -172,23 +187,28 @@ def simulate_and_report(
     job_file: JobFile, machine: Machine, arguments: Namespace, asked: Sequence[str], output: Path | None
 ) -> int:
     """The run itself, with its progress line, Ctrl-C, results and notes. Returns the exit status."""
-    from blklab.cli.output import check_writable, write_result
+    from blklab.cli.output import check_writable, write_result, writing
     from blklab.cli.progress import Interrupt, ProgressLine
     from blklab.sim.api import simulate
     from blklab.sim.progress import StopFlag
 
-    if output is not None:
-        check_writable(output, "--output")
+    trace = Path(arguments.trace) if arguments.trace else None
+    for path, option in ((output, "--output"), (trace, "--trace")):
+        if path is not None:
+            check_writable(path, option)
     stop = StopFlag()
     show = arguments.eta == "always" or (arguments.eta == "auto" and sys.stderr.isatty())
     line = ProgressLine(sys.stderr) if show else None
     try:
-        with Interrupt(stop):
+        with Interrupt(stop), writing(trace, "--trace") if trace else nullcontext() as trace_file:
             result = simulate(
                 job_file,
                 machine=machine,
                 scheduler=arguments.scheduler,
                 seed=arguments.seed,
+                at=arguments.at,
+                show=arguments.show,
+                trace=trace_file,
                 progress=line,
                 stop=stop,
             )
@@ -196,6 +216,8 @@ def simulate_and_report(
         if line is not None:
             line.clear()
     write_result(render(result, asked), output)
+    for shown in result.attributes:
+        print(shown, file=sys.stderr)
     for note in result.notes:
         print(f"blklab: note: {note}", file=sys.stderr)
     if stop.stopped:

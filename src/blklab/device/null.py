@@ -2,7 +2,9 @@
 
 Parameters are those of the null_blk module under their names, with its defaults.
 
-Theory of operation ------------------- `irqmode` 2 (timer): a request completes `completion_nsec` after the
+Theory of operation
+-------------------
+`irqmode` 2 (timer): a request completes `completion_nsec` after the
 driver took it, by a timer on the CPU that issued it. There is no limit to how many are served at once except
 the tags. 1 (softirq): at once, in the softirq. 0: inline, in the issuing CPU's own section.
 

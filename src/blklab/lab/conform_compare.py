@@ -1,14 +1,15 @@
 """Comparing the model's events with a capture's: which checks a case must pass, and how it came out.
 
-What: `compare` gives a `Verdict`: exact, within tolerance or differs, with counts side by side and the first event that
-is not the same. The checks and their tolerances are data (`tolerances.toml`), one entry for each group of cases, with
-the reason.
+What: `compare` gives a `Verdict`: exact, within tolerance or differs, with counts side by side and the first
+event that is not the same. The checks and their tolerances are data (`tolerances.toml`), one entry for each
+group of cases, with the reason.
 
 Theory of operation
 -------------------
 A case takes the first entry of `tolerances.toml` that fits it; that file says what its keys mean. The case is
 
-    exact               if for each device every action occurs as often as in the capture, completions included, and the
+    exact               if for each device every action occurs as often as in the capture, completions
+    included, and the
                         events of the entry's `order` are the same in the same order
     within tolerance    if not, but all checks hold
     differs             if one does not
@@ -50,6 +51,7 @@ class Tolerance:
     checks: tuple[Check, ...]
     level: str | None = None
     memory: str | None = None
+    known: bool = False  # the checks fail, and why is known
 
     def fits(self, capture: Capture) -> bool:
         """Whether the entry is for this case."""
@@ -63,7 +65,8 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first event that differs: its number among those compared, with what stands around it on both sides."""
+    """The first event that differs: its number among those compared, with what stands around it on both
+    sides."""
 
     device: str
     index: int
@@ -75,8 +78,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a case came out. `reason`: what is missing (not yet) or which checks failed; `counts`: device -> action ->
-    (capture, model)."""
+    """How a case came out. `reason`: what is missing (not yet) or which checks failed; `explained`: why,
+    where a case that differs is known to; `counts`: device -> action -> (capture, model)."""
 
     case: str
     status: str
@@ -84,6 +87,7 @@ class Verdict:
     counts: dict[str, dict[str, tuple[int, int]]] | None = None
     iops: dict[str, tuple[float, float]] | None = None
     difference: Difference | None = None
+    explained: str = ""
 
 
 def load_tolerances() -> tuple[Tolerance, ...]:
@@ -97,6 +101,7 @@ def load_tolerances() -> tuple[Tolerance, ...]:
             checks=tuple(entry["checks"]),
             level=entry.get("level"),
             memory=entry.get("memory"),
+            known=entry.get("known", False),
         )
         for entry in tomllib.loads(text)["group"]
     )
@@ -124,7 +129,8 @@ def compare(capture: Capture, model: ModelRun, tolerance: Tolerance) -> Verdict:
     for check in _checks(capture, tolerance):
         failed += _failures(check, capture, model)
     if failed:
-        return Verdict(capture.case, DIFFERS, "; ".join(failed), counts, iops, difference)
+        explained = tolerance.reason if tolerance.known else ""
+        return Verdict(capture.case, DIFFERS, "; ".join(failed), counts, iops, difference, explained)
     status = EXACT if same_counts and difference is None else WITHIN
     return Verdict(capture.case, status, "", counts, iops, difference)
 

@@ -26,13 +26,13 @@ from blklab.block.attributes import attribute_paths, read, write
 from blklab.block.consts import MAX_BIO_BYTES, TR_ALL
 from blklab.block.elevator import elevator_names
 from blklab.block.trace import Tracer
-from blklab.core.clock import Event
 from blklab.core.errors import AttributeRefused, BlklabError
 from blklab.device.registry import models
 from blklab.lab.conform_capture import Capture, SentBio, TimedEvent, TracedEvent, gaps
 from blklab.sim.build import BuiltMachine, build
 from blklab.sim.machine import Machine, MachineBuilder
 from blklab.sim.run import Member, Run
+from blklab.sim.timed import TimedWrite
 from blklab.workload.jobfile import parse_job_text
 from blklab.workload.jobspec import Clone, JobFile
 from blklab.workload.replay import ReplayStream
@@ -97,7 +97,9 @@ def _run(capture: Capture, costs: str, run_bytes: int) -> ModelRun:
     tracer = Tracer(built.host, TR_ALL)
     built.trace(tracer, TR_ALL)
     for action in capture.setup["actions"]:
-        built.events.at(action["at_ns"], TimedWrite(built, action["device"], action["path"], action["value"]))
+        built.events.at(
+            action["at_ns"], TimedWrite([built.queue(action["device"])], action["path"], action["value"])
+        )
     run.run()
     iops = {
         name: _iops(member.thread)
@@ -212,21 +214,6 @@ def _jobs(capture: Capture) -> tuple[JobFile, str]:
 
 
 # Running
-
-
-class TimedWrite(Event):
-    """An attribute that is written during the run."""
-
-    def __init__(self, built: BuiltMachine, device: str, path: str, value: str) -> None:
-        self.built = built
-        self.device = device
-        self.path = path
-        self.value = value
-
-    def fire(self, now_ns: int) -> int:
-        """Its time has come."""
-        write(self.built.queue(self.device), self.path, self.value)
-        return 0
 
 
 class ReplayRun(Run):

@@ -113,7 +113,8 @@ class RunResult:
     `timestamp_ms` is milliseconds since 1970 at which the results were printed. Text and JSON show it as
     `time_text`, or in UTC where that is empty.
     `global_options` are those of a job file's [global] sections. `seed`, `kernel`, `machine`, `version` (of
-    blklab) and `notes` say how the result came about.
+    blklab) and `notes` say how the result came about; `attributes`: lines of those
+    asked for with --show.
     """
 
     jobs: list[JobResult] = field(default_factory=list)
@@ -126,3 +127,4 @@ class RunResult:
     machine: str = ""
     version: str = ""
     notes: list[str] = field(default_factory=list)
+    attributes: list[str] = field(default_factory=list)

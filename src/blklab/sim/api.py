@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+from blklab.block.consts import TR_ALL
+from blklab.block.trace import Tracer
 from blklab.sim.build import build
 from blklab.sim.machine import Machine, load_machine
-from blklab.sim.run import Run
+from blklab.sim.run import FIRST_PID, Run
+from blklab.trace.blkparse import BlkparseWriter
 from blklab.workload.jobfile import parse_job_file
 from blklab.workload.jobspec import JobFile
 
@@ -33,6 +36,9 @@ def simulate(
     settings: Sequence[str] = (),
     kernel: str | None = None,
     costs: str | None = None,
+    at: Sequence[str] = (),
+    show: Sequence[str] = (),
+    trace: IO[str] | None = None,
     progress: Callable[[Progress], object] | None = None,
     stop: StopFlag | None = None,
 ) -> RunResult:
@@ -40,8 +46,12 @@ def simulate(
 
     `job`: a path, or what `parse_job_file` / `parse_command_line` gave. `machine`: a preset's name, a TOML
     file, or what `load_machine` gave; `settings` ("queue/nr_requests=64"), `kernel` and `costs` are set on
-    top of a named one. `scheduler`: a name, 'file.py:Class' or a class, for every device. `seed` decides
-    whatever is random in the devices and in jobs without randrepeat: the same seed gives the same bytes.
+    top of a named one. `at` ("2s:queue/scheduler=kyber") is written during the run; `show` ("hctx0/*") names
+    attributes whose values at the end come as `result.attributes`. `scheduler`: a name, 'file.py:Class' or a
+    class, for every device. `seed` decides whatever is random in the devices and in jobs without randrepeat:
+    the same seed gives the same bytes.
+
+    `trace`: a file that gets all tracepoints as blkparse prints them.
 
     Raises BlklabError for anything the user can have got wrong, before the run begins.
     """
@@ -50,4 +60,13 @@ def simulate(
     if not isinstance(machine, Machine):
         machine = load_machine(machine, settings=settings, kernel=kernel, costs=costs)
     built = build(machine, DEFAULT_SEED if seed is None else seed, scheduler)
-    return Run(built, job).run(progress, stop)
+    run = Run(built, job, at, show)
+    if trace is None:
+        return run.run(progress, stop)
+    writer = BlkparseWriter(trace, FIRST_PID)
+    tracer = Tracer(built.host, TR_ALL, writer.write)
+    writer.messages = tracer.messages
+    built.trace(tracer, TR_ALL)
+    result = run.run(progress, stop)
+    tracer.flush()
+    return result

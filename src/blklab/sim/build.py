@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blklab.block.attributes import write
-from blklab.block.elevator import Elevator, elevator_names
+from blklab.block.elevator import Elevator
 from blklab.block.features import default_scheduler
 from blklab.block.switch import set_elevator
 from blklab.core.errors import AttributeRefused, BlklabError, nearest
@@ -88,27 +88,10 @@ def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Ele
             where = attribute.where or error.where
             what = "" if where and attribute.path in where else f"{attribute.path}: "
             raise AttributeRefused(what + error.message, where, error.errno) from None
-    features = built.machine.features
-    if features.sched_use_hw_tag and queue.elevator is not None and not queue.hw_tag:
-        why = (
-            "its tags are shared"
-            if queue.tag_set.queue_shared or queue.tag_set.hctx_shared
-            else (f"it has {queue.tag_set.queue_depth} driver tags a hardware queue, fewer than nr_requests")
-        )
-        raise BlklabError(
-            f"{config.name} cannot schedule with driver tags: {why}", "feature/sched_use_hw_tag"
-        )
 
 
 def _default_elevator(built: BuiltMachine, queue: RequestQueue) -> None:
     tag_set = queue.tag_set
     name = default_scheduler(built.machine.features, tag_set.nr_hw_queues, tag_set.hctx_shared)
-    if name == "none":
-        return
-    if name in elevator_names():
+    if name != "none":
         set_elevator(queue, name)
-    else:
-        version = built.machine.features.kernel
-        built.notes.append(
-            f"{queue.name}: Linux {version} would use {name}, which is not built yet; it runs with none"
-        )

@@ -83,6 +83,7 @@ cdef class MachineHost(Host):
     cdef readonly int64_t latency_ns, min_granularity_ns, wakeup_granularity_ns
     cdef readonly int64_t turns
     cdef int64_t still, still_ns
+    cdef dict work_timers
     cdef readonly bint stuck
     cdef public object when_exited
 
@@ -90,7 +91,7 @@ cdef class MachineHost(Host):
     cpdef bint yield_due(self) noexcept
     @cython.locals(target=Cpu)
     cpdef int interrupt(self, int cpu, Event event, bint remote) except -1
-    @cython.locals(target=Cpu)
+    @cython.locals(target=Cpu, timer=WorkTimer)
     cpdef int queue_work(self, Work work, int cpu, int64_t delay_ns) except -1
     cpdef bint share_cache(self, int cpu, int other) noexcept
     cpdef int start(self, Task task, int64_t at_ns) except -1
@@ -101,7 +102,7 @@ cdef class MachineHost(Host):
 cdef class WorkTimer(Event):
     cdef MachineHost host
     cdef Work work
-    cdef int64_t due_ns
+    cdef int64_t at_ns
 
     @cython.locals(work=Work, cpu=Cpu)
     cpdef int fire(self, int64_t now_ns) except -1

@@ -282,7 +282,11 @@ class Cpu(Event):
                 return 0  # re-timed or moved while it waited
             work.pending = False
             self.work = work
-            charge(host, STEP_SWITCH)
+            if host.costs_on:
+                # The switch is a section of its own: what other CPUs do meanwhile comes before the worker's first step
+                charge(host, STEP_SWITCH)
+                self.worker_ns += host.events.now_ns - start
+                return 0
         host.task_id = KWORKER_PID + self.index
         if self.work.step() == 0:
             self.work = None
@@ -385,6 +389,7 @@ class MachineHost(Host):
         self.min_granularity_ns = MIN_GRANULARITY_NS * factor
         self.wakeup_granularity_ns = WAKEUP_GRANULARITY_NS * factor
         self.live_tasks = 0
+        self.work_timers: dict[Work, WorkTimer] = {}
         self.turns = 0
         # Sections in a row at one and the same time: a run that does not get on
         self.still = 0
@@ -414,7 +419,14 @@ class MachineHost(Host):
             work.pending = True
             work.cpu = self.cpu if cpu < 0 else cpu
             work.due_ns = self.events.now_ns + delay_ns
-            return self.events.at(work.due_ns, WorkTimer(self, work, work.due_ns))
+            timer: WorkTimer | None = self.work_timers.get(work)
+            if timer is None:
+                timer = WorkTimer(self, work)
+                self.work_timers[work] = timer
+            if 0 <= timer.at_ns <= work.due_ns:
+                return 0  # it comes before, and then looks again
+            timer.at_ns = work.due_ns
+            return self.events.at(work.due_ns, timer)
         if work.pending and work.due_ns < 0:
             return 0
         work.pending = True
@@ -461,17 +473,24 @@ class MachineHost(Host):
 
 
 class WorkTimer(Event):
-    """The timer of a delayed work item; does nothing if the item was re-timed meanwhile."""
+    """The timer of a work item; one waits in the clock's queue, also if the item is re-timed again and again."""
 
-    def __init__(self, host: MachineHost, work: Work, due_ns: int) -> None:
+    def __init__(self, host: MachineHost, work: Work) -> None:
         self.host = host
         self.work = work
-        self.due_ns = due_ns
+        self.at_ns = -1
 
     def fire(self, now_ns: int) -> int:
-        """Its time has come."""
+        """Its time has come, or that of an earlier request."""
         work = self.work
-        if not work.pending or work.due_ns != self.due_ns:
+        if now_ns == self.at_ns:
+            self.at_ns = -1
+        if not work.pending or work.due_ns < 0:
+            return 0
+        if work.due_ns > now_ns:
+            if self.at_ns < 0:
+                self.at_ns = work.due_ns
+                return self.host.events.at(work.due_ns, self)
             return 0
         work.due_ns = -1
         cpu: Cpu = self.host.cpus[work.cpu]

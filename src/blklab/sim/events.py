@@ -3,7 +3,9 @@
 What: `EventQueue` is the `Clock` of a simulation. `run` takes the earliest event, sets the time to its time,
 fires it, and so on. There is no limit to how many events wait.
 
-Theory of operation ------------------- A binary heap orders (time, sequence) pairs; the pairs and a slot
+Theory of operation
+-------------------
+A binary heap orders (time, sequence) pairs; the pairs and a slot
 number lie in plain integer arrays, the events themselves stay put in `events[slot]`, so that sifting moves
 integers and touches no reference count. `sequence` counts the calls of `at` and `push`, so events of one time
 fire in the order in which they were asked for.

@@ -3,7 +3,9 @@
 What: `FioThread` takes I/Os from a job's `Stream`, submits them as its ioengine does, waits as fio waits, and
 stamps each I/O where fio stamps it. Why here and not in `workload/`: it runs on a CPU and sleeps.
 
-Theory of operation ------------------- One call of `step` is one section: making an I/O and submitting its
+Theory of operation
+-------------------
+One call of `step` is one section: making an I/O and submitting its
 first bio, going on with a bio that had to wait, or accounting fetched completions. `phase` says which is
 next; a phase that sleeps is entered again when it is woken.
 

@@ -1,6 +1,8 @@
 """How a fio job holds itself back: rate, rate_iops and thinktime.
 
-Theory of operation ------------------- fio computes for each direction when the next I/O is due from the
+Theory of operation
+-------------------
+fio computes for each direction when the next I/O is due from the
 bytes issued so far; an I/O that comes earlier waits until everything outstanding has completed, and then for
 the whole difference. thinktime does the same after every `thinktime_blocks` I/Os. So both are pauses that
 begin with a drain, which `FioThread` does.

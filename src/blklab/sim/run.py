@@ -14,7 +14,7 @@ slice is never changes a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from blklab import __version__
@@ -26,6 +26,7 @@ from blklab.sim.fio_phases import ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, E
 from blklab.sim.fio_thread import FioThread
 from blklab.sim.pace import Pace, has_pace
 from blklab.sim.progress import Progress, StopFlag
+from blklab.sim.timed import check_patterns, schedule, show
 from blklab.workload.iostream import make_stream, start_delay_ns
 from blklab.workload.jobspec import Clone, JobFile, JobSpec, expand
 
@@ -79,9 +80,11 @@ class Member:
 
 
 class Run:
-    """The run of a job file on a built machine."""
+    """The run of a job file on a built machine; `at` and `show` as sim/timed.py says."""
 
-    def __init__(self, built: BuiltMachine, job_file: JobFile) -> None:
+    def __init__(
+        self, built: BuiltMachine, job_file: JobFile, at: Sequence[str] = (), show: Sequence[str] = ()
+    ) -> None:
         self.built = built
         self.job_file = job_file
         self.members = [Member(clone) for clone in expand(job_file.jobs)]
@@ -92,6 +95,9 @@ class Run:
             self.notes += [note for note in spec.notes if note not in self.notes]
             self._check(spec)
         built.host.when_exited = self._exited
+        self.later = schedule(built, at)
+        self.show = show
+        check_patterns(built, show)
 
     # -- before -----------------------------------------------------------------
 
@@ -289,7 +295,11 @@ class Run:
             kernel=built.machine.features.kernel,
             machine=built.machine.name,
             version=__version__,
-            notes=self.notes,
+            notes=[
+                *self.notes,
+                *(f"{w.where}: the run had ended by then" for w in self.later if not w.written),
+            ],
+            attributes=show(built, self.show),
         )
         for member in self.members:
             if member.thread is not None and member.clone.spec.stats:

@@ -14,6 +14,7 @@ The forms of PATH (`SETTING_FORMS` is the table that help and errors show):
 from __future__ import annotations
 
 from blklab.core.errors import BlklabError, nearest
+from blklab.device.registry import models
 from blklab.sim.machine import DEVICE_ATTRIBUTES, MachineBuilder
 
 # form, example, what it sets
@@ -86,10 +87,15 @@ def apply_setting(builder: MachineBuilder, setting: str) -> None:
         )
 
 
+def _is_parameter(model: str | None, name: str) -> bool:
+    # An SSD's queue_depth is a parameter of its model, a SCSI disk's an attribute
+    return model in models() and any(parameter.name == name for parameter in models()[model].parameters)
+
+
 def _set_on_device(builder: MachineBuilder, name: str, path: list[str], value: str, where: str) -> None:
     device = builder.device(name, where)
     whole = "/".join(path)
-    if path[0] == "queue" or whole in DEVICE_ATTRIBUTES:
+    if path[0] == "queue" or (whole in DEVICE_ATTRIBUTES and not _is_parameter(device.model, path[1])):
         device.write(whole, value, where)
     elif path == ["device", "model"]:
         device.set_model(value, where)

@@ -1,0 +1,6 @@
+cdef enum:
+    NR_CLASSES = 3
+    MIN_WEIGHT = 1
+    MAX_WEIGHT = 1000
+    WEIGHT_PER_LEVEL = 10
+    SERVICE_SHIFT = 22
