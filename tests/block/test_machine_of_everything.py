@@ -13,6 +13,7 @@ from rig import MS, Rig, ScriptedDriver
 
 from blklab.block.attributes import write
 from blklab.block.consts import F_NOWAIT, F_SYNC, OP_READ, OP_WRITE, STS_DEV_RESOURCE, STS_IOERR, STS_RESOURCE
+from blklab.block.elevator import built_in_names
 from blklab.block.switch import set_elevator, why_no_hw_tag
 from blklab.core.errors import AttributeRefused
 from blklab.core.steps import STEPS
@@ -50,6 +51,11 @@ class Everything(RuleBasedStateMachine):
                 "async_dispatch_from_worker": st.integers(0, 2),
                 "sched_use_hw_tag": st.integers(0, 1),
                 "shared_sched_tags": st.integers(0, 1),
+                "kyber_ctx_queue": st.integers(0, 1),
+                "kyber_histogram": st.integers(0, 1),
+                "mq_deadline_prio": st.integers(0, 1),
+                "mq_deadline_less_locking": st.integers(0, 1),
+                "sched_async_depth_whole": st.integers(0, 1),
             },
         ),
     )
@@ -109,7 +115,7 @@ class Everything(RuleBasedStateMachine):
     def driver_speed(self, us):  # type: ignore[no-untyped-def]
         self.driver.service_ns = us * 1000
 
-    @rule(data=st.data(), name=st.sampled_from(["none", FIFO]))
+    @rule(data=st.data(), name=st.sampled_from(["none", FIFO, *built_in_names()]))
     def switch_elevator(self, data, name):  # type: ignore[no-untyped-def]
         queue = data.draw(st.sampled_from(self.rig.queues))
         try:

@@ -109,9 +109,7 @@ def test_icpe24_gives_the_row_it_was_calibrated_on_in_a_real_run() -> None:
     ("scheduler", "iops"),
     [("none", 354_059.9), ("mq-deadline", 293_693.8), ("kyber", 286_635.1), ("bfq", 236_063.8)],
 )
-def test_icpe24_log_gives_the_rows_of_each_scheduler_in_a_real_run(
-    scheduler: str, iops: float
-) -> None:
+def test_icpe24_log_gives_the_rows_of_each_scheduler_in_a_real_run(scheduler: str, iops: float) -> None:
     """The runs of fig-2, which logged every I/O; 0.9% is bfq's."""
     found, _, _ = reads(ICPE24_JOB.format(numjobs=1), load_machine("icpe24", costs="icpe24-log"), scheduler)
     assert found == pytest.approx(iops, rel=0.011)

@@ -62,7 +62,9 @@ class ElvMerge:
     # -- the hash ------------------------------------------------------------------
 
     def add(self, rq: Request) -> None:
-        """The scheduler holds `rq`: it can be found by its end, and is tried first if nothing merged yet."""
+        """The scheduler holds `rq`: if it can merge, it can be found by its end, and is tried first if nothing merged yet."""
+        if not self.queue.merger.rq_mergeable(rq):
+            return
         self._hash(rq)
         if self.queue.last_merge is None:
             self.queue.last_merge = rq
