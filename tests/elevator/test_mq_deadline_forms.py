@@ -231,9 +231,9 @@ def test_less_locking_scales() -> None:
     machine, so the figures are not these; but most of the time goes into waiting, and little does afterwards."""
     (before, waiting_before), (after, waiting_after) = scale(0), scale(1)
 
-    assert after > 2.5 * before
+    assert after > 2 * before
     assert waiting_before > 0.8
-    assert waiting_after < 0.08
+    assert waiting_after < 0.1
 
 
 # -- all of them -------------------------------------------------------------------------------

@@ -123,10 +123,12 @@ def test_icpe24_log_gives_the_rows_of_each_scheduler_in_a_real_run(scheduler: st
 def test_icpe24_gives_the_rows_of_ten_processes_on_one_lock_in_a_real_run(
     scheduler: str, row_iops: float, row_slat: float, row_clat: float
 ) -> None:
-    iops, slat, clat = reads(ICPE24_JOB.format(numjobs=10), load_machine("icpe24"), scheduler)
-    assert iops == pytest.approx(row_iops, rel=0.05)
-    assert slat == pytest.approx(row_slat, rel=0.08)
-    assert clat == pytest.approx(row_clat, rel=0.06)
+    # Long enough for the 1,280 I/Os in flight at the end, which are counted too, not to matter
+    job = ICPE24_JOB.format(numjobs=10).replace("runtime=60ms", "runtime=400ms")
+    iops, slat, clat = reads(job, load_machine("icpe24"), scheduler)
+    assert iops == pytest.approx(row_iops, rel=0.03)
+    assert slat == pytest.approx(row_slat, rel=0.05)
+    assert clat == pytest.approx(row_clat, rel=0.04)
 
 
 def test_xeon_2018_is_icpe24_scaled_by_one_row() -> None:
