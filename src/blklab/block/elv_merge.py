@@ -62,7 +62,8 @@ class ElvMerge:
     # -- the hash ------------------------------------------------------------------
 
     def add(self, rq: Request) -> None:
-        """The scheduler holds `rq`: if it can merge, it can be found by its end, and is tried first if nothing merged yet."""
+        """The scheduler holds `rq`: if it can merge, it is found by its end, and tried first if nothing merged
+        yet."""
         if not self.queue.merger.rq_mergeable(rq):
             return
         self._hash(rq)
