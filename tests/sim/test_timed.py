@@ -85,6 +85,15 @@ def test_a_time_that_never_came_is_told() -> None:
     assert "--at 3s:queue/nomerges: the run had ended by then" in result.notes
 
 
+def test_show_may_name_what_a_later_scheduler_has() -> None:
+    found = job()
+    assert found is not None
+    result = simulate(found, machine="null", at=["1ms:queue/scheduler=kyber"], show=["queue/iosched/read_*"])
+    assert result.attributes == ["nullb0/queue/iosched/read_lat_nsec: 2000000"]
+    nothing = simulate(found, machine="null", at=["1ms:queue/scheduler=kyber"], show=["queue/iosched/fifo_*"])
+    assert "--show queue/iosched/fifo_*: no attribute fits it at the end" in nothing.notes
+
+
 def test_show_prints_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "run",

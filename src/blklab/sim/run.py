@@ -97,7 +97,7 @@ class Run:
         built.host.when_exited = self._exited
         self.later = schedule(built, at)
         self.show = show
-        check_patterns(built, show)
+        check_patterns(built, show, self.later)
 
     # -- before -----------------------------------------------------------------
 
@@ -298,6 +298,7 @@ class Run:
             notes=[
                 *self.notes,
                 *(f"{w.where}: the run had ended by then" for w in self.later if not w.written),
+                *(f"--show {p}: no attribute fits it at the end" for p in self.show if not show(built, [p])),
             ],
             attributes=show(built, self.show),
         )
