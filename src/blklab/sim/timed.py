@@ -125,8 +125,10 @@ def schedule(built: BuiltMachine, later: Sequence[str]) -> list[TimedWrite]:
 
 
 def check_patterns(built: BuiltMachine, patterns: Sequence[str], writes: Sequence[TimedWrite]) -> None:
-    """Raises BlklabError for a `--show` pattern that no attribute of the machine as it is now fits; those of a scheduler
-    that comes later cannot be known yet."""
+    """Raises BlklabError for a `--show` pattern that no attribute of the machine as it is now fits.
+
+    Those of a scheduler that comes later cannot be known yet.
+    """
     switched = any(write.path == "queue/scheduler" for write in writes)
     for pattern in patterns:
         if switched and "sched" in pattern:
