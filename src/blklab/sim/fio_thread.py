@@ -5,9 +5,8 @@ stamps each I/O where fio stamps it. Why here and not in `workload/`: it runs on
 
 Theory of operation
 -------------------
-One call of `step` is one section: making an I/O and submitting its
-first bio, going on with a bio that had to wait, or accounting fetched completions. `phase` says which is
-next; a phase that sleeps is entered again when it is woken.
+One call of `step` is one section: making an I/O and submitting its first bio, going on with a bio that had to
+wait, or accounting fetched completions. `phase` is the next one; one that sleeps is entered again when woken.
 
 fio's rules, in its words: an I/O is *queued* until `iodepth_batch` are, then committed in one call. When no
 free I/O is left the queue is *full*: at least one completion is fetched, and more until `iodepth_low` are
