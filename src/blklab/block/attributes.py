@@ -291,10 +291,10 @@ def _find(queue: RequestQueue, path: str) -> tuple[Attribute, Any]:
         paths.append(name)
     if path.startswith("queue/iosched/"):
         own = [p.removeprefix("queue/iosched/") for p in paths if p.startswith("queue/iosched/")]
-        have = ", ".join(own) if own else "none"
+        name = path.removeprefix("queue/iosched/")
+        have = f"it has {', '.join(own)}" if own else "it has no tunables; write queue/scheduler first"
         raise AttributeRefused(
-            f"the scheduler {queue.elevator_name} has no {path.removeprefix('queue/iosched/')!r}; "
-            f"it has {have} (ENOENT)",
+            f"the scheduler {queue.elevator_name} has no {name!r}; {have} (ENOENT)",
             f"{queue.name}: {path}",
             "ENOENT",
         )

@@ -262,6 +262,8 @@ def find_elevator(name: str | type[Elevator]) -> Callable[[RequestQueue], Elevat
         return None
     if ".py:" in name:
         return _load_file(name)
+    if name.endswith(".py"):
+        raise BlklabError(f"name the class as well: {name}:CLASS", where=f"scheduler {name}")
     if name not in ELEVATORS:
         if name in built_in_names():
             importlib.import_module(_module_of(name))
