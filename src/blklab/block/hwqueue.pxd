@@ -55,7 +55,7 @@ cdef class HardwareQueue:
     cpdef int limit_depth(self, Bio bio) except -1
     @cython.locals(queue=RequestQueue, tags=Tags, tag=int)
     cpdef Request get_request(self, Bio bio, int cpu, int depth)
-    @cython.locals(queue=RequestQueue, rq=Request)
+    @cython.locals(rq=Request)
     cpdef bint get_request_batch(self, Bio bio, int cpu, int wanted, RequestList cached) except -1
     @cython.locals(queue=RequestQueue, rq=Request)
     cdef Request _init_request(self, Bio bio, int cpu, int tag, int internal_tag)

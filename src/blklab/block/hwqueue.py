@@ -205,14 +205,7 @@ class HardwareQueue:
 
     def get_request_batch(self, bio: Bio, cpu: int, wanted: int, cached: RequestList) -> bool:
         """io_uring: up to `wanted` requests at once into a plug's cache, if their tags are free now and not limited."""
-        queue = self.queue
-        if self.tag_queue_shared:
-            return False
-        if (
-            queue.elevator is not None
-            and queue.elevator_hooks & HOOK_LIMIT_DEPTH
-            and queue.elevator.limit_depth(bio)
-        ):
+        if self.tag_queue_shared or self.limit_depth(bio):
             return False
         while wanted > 0:
             rq = self.get_request(bio, cpu, 0)

@@ -41,7 +41,6 @@ cdef class BfqQueue(Entity):
     @cython.locals(history=int64_t)
     cpdef void note_seek(self, bint seeky) noexcept
     cpdef bint is_idle_class(self) noexcept
-    cpdef bint is_empty(self) noexcept
     cpdef str name(self)
 
 @cython.final

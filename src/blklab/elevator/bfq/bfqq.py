@@ -139,10 +139,6 @@ class BfqQueue(Entity):
         """Whether it is served only when nobody else wants to be."""
         return self.ioprio_class == CLASS_IDLE
 
-    def is_empty(self) -> bool:
-        """Whether it has no request waiting."""
-        return self.sort_list.count == 0
-
     # -- messages --------------------------------------------------------------
 
     def name(self) -> str:

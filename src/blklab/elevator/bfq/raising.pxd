@@ -18,7 +18,6 @@ cdef class Raising:
 
     @cython.locals(duration_ns=int64_t)
     cpdef int64_t duration_ns(self) noexcept
-    cpdef bint is_soft_rt(self, BfqQueue bfqq) noexcept
     cpdef bint idle_for_long(self, BfqQueue bfqq) except -1
     cpdef bint deserves_soft_rt(self, BfqQueue bfqq) except -1
     @cython.locals(bfqd=BfqData)

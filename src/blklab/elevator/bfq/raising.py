@@ -74,10 +74,6 @@ class Raising:
         duration_ns = self.rate_dur_prod // self.budgets.peak_rate * self.bfqd.jiffy_ns
         return min(max(duration_ns, self.min_wr_ns), self.max_wr_ns)
 
-    def is_soft_rt(self, bfqq: BfqQueue) -> bool:
-        """Whether a raised queue is raised as soft real-time."""
-        return bfqq.wr_cur_max_time_ns == self.rt_max_ns
-
     # -- it begins -----------------------------------------------------------------
 
     def idle_for_long(self, bfqq: BfqQueue) -> bool:
