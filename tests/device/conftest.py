@@ -10,8 +10,8 @@ from rig import Rig, Sender
 
 from blklab.block.consts import TR_ALL
 from blklab.block.features import Features
+from blklab.block.models import Shared, find_model, make_queue, settings_of
 from blklab.block.trace import Tracer
-from blklab.device.registry import Shared, find_model, make_queue, settings_of
 from blklab.sim.cpu import MachineHost
 from blklab.sim.events import EventQueue
 

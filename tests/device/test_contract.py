@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from blklab.block.attributes import read
 from blklab.block.consts import OP_DISCARD, OP_READ, OP_WRITE, STS_OK
+from blklab.block.models import find_model, models
 from blklab.device.presets import load_presets
-from blklab.device.registry import find_model, models
 
 Rig = Callable[..., Any]
 

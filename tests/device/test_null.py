@@ -11,8 +11,8 @@ import pytest
 
 from blklab.block.attributes import attribute_paths, read
 from blklab.block.consts import STS_OK
+from blklab.block.models import find_model
 from blklab.core.errors import BlklabError
-from blklab.device.registry import find_model
 
 Rig = Callable[..., Any]
 NOT_PARAMETERS = ("name", "model", "size_sectors")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import fit_ssd
+from blklab.block.models import find_model, settings_of
 from blklab.core.errors import BlklabError
 from blklab.device.presets import Preset, load_presets, presets_of, read_preset
-from blklab.device.registry import find_model, settings_of
 
 FITTED = [preset for preset in load_presets() if preset.fit]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import blklab.device.registry as registry
+import blklab.block.models as registry
 from blklab.block.elevator import ELEVATORS
 from blklab.sim.api import simulate
 from blklab.sim.machine import load_machine
@@ -55,7 +55,7 @@ def test_the_device_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     module = types.ModuleType("blklab.device.one_arm")
     exec(example("Adding a device"), module.__dict__)
     monkeypatch.setitem(sys.modules, "blklab.device.one_arm", module)
-    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "one_arm"))
+    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "device.one_arm"))
     machine = tmp_path / "machine.toml"
     machine.write_text(
         'kernel = "6.1"\n[cpu]\ncosts = "zero"\n[device.sda]\nmodel = "one-arm"\nservice_nsec = 50000\n'

@@ -21,10 +21,10 @@ from blklab.block.attributes import write
 from blklab.block.bio import Bio
 from blklab.block.consts import DONE, WAIT
 from blklab.block.features import Features
+from blklab.block.models import Shared, find_model, make_queue, settings_of
 from blklab.block.queue import RequestQueue
 from blklab.core.clock import Event
 from blklab.core.rand import RandomStream
-from blklab.device.registry import Shared, find_model, make_queue, settings_of
 from blklab.metrics.groups import summarize
 from blklab.sim.api import simulate
 from blklab.sim.cpu import MachineHost, Task
@@ -73,7 +73,7 @@ class Source(Task):
         bio.sector = self.stream.below(self.target.size_sectors // 16) * 16
         bio.nr_sectors = 8
         self.submitted += 1
-        self.add(bio)
+        self.begin(bio)
 
     def bio_done(self, bio: Bio) -> int:
         self.done_ns[bio.io] = self.host.events.now_ns  # type: ignore[call-overload]

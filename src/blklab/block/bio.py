@@ -8,7 +8,9 @@ Theory of operation
 -------------------
 A bio that exceeds the queue's limits is cut: the front part becomes a new bio whose `parent` is the original, the
 original shrinks to the rest and is submitted again, and it ends only when `remaining` (itself and its parts) is zero.
-Bios are recycled through `BioPool`; `next` threads them on a request, on a list of a task, or in the pool.
+Then `end_io`, if somebody set it, is told (bi_end_io: a stacked device that made the bio, a flush, a file system), else
+its submitter. Bios are recycled through `BioPool`, one for all devices of a machine, since a bio may travel from one to
+another; `next` threads them on a request, in a `BioList`, or in the pool.
 
 Memory: `run_bytes` says how much of the buffer is physically contiguous (4096: every page lies elsewhere; 2 MiB: huge
 pages), counted from the start of the buffer, `buffer_offset_bytes` where in it this bio begins.
@@ -21,6 +23,8 @@ from typing import TYPE_CHECKING
 import cython
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from blklab.block.queue import RequestQueue
     from blklab.block.submit import Submitter
 
@@ -28,8 +32,18 @@ if not cython.compiled:
     from blklab.block.consts import F_FUA, F_PREFLUSH, F_SYNC, OP_READ, PAGE_BYTES, STS_OK
 
 
+class BioEnd:
+    """Who is told that a bio has ended, if it is not its submitter (bi_end_io)."""
+
+    def bio_end_io(self, bio: Bio) -> int:
+        """The bio and all its parts have ended, with `bio.status`; in the context of the completion. The bio is yours
+        again: `bio.queue.bios.put(bio)` when you need it no more."""
+        raise NotImplementedError
+
+
 class Bio:
-    """One block I/O. `sector` and `nr_sectors` are what is still to be submitted of it; `io` is the submitter's."""
+    """One block I/O. `sector` and `nr_sectors` are what is still to be submitted of it; `io` is its maker's
+    (bi_private), and so is `start_ns`."""
 
     def __init__(self) -> None:
         self.next: Bio | None = None
@@ -37,6 +51,7 @@ class Bio:
         self.queue: RequestQueue | None = None
         self.submitter: Submitter | None = None
         self.io: object = None
+        self.end_io: BioEnd | None = None
         self.blkg: object = None
         self.op = OP_READ
         self.flags = 0
@@ -45,12 +60,60 @@ class Bio:
         self.remaining = 1
         self.sector = 0
         self.nr_sectors = 0
+        self.start_ns = 0
         self.buffer_offset_bytes = 0
         self.run_bytes = PAGE_BYTES
 
     def is_sync(self) -> bool:
         """Reads, and writes somebody waits for: what the kernel's op_is_sync says."""
         return self.op == OP_READ or (self.flags & (F_SYNC | F_FUA | F_PREFLUSH)) != 0
+
+
+class BioList:
+    """Bios in order, linked through `next` (struct bio_list)."""
+
+    def __init__(self) -> None:
+        self.head: Bio | None = None
+        self.tail: Bio | None = None
+
+    def append(self, bio: Bio) -> None:
+        """Behind the last one."""
+        bio.next = None
+        if self.tail is None:
+            self.head = bio
+        else:
+            self.tail.next = bio
+        self.tail = bio
+
+    def popleft(self) -> Bio | None:
+        """The first one, or None."""
+        bio = self.head
+        if bio is None:
+            return None
+        self.head = bio.next
+        if self.head is None:
+            self.tail = None
+        bio.next = None
+        return bio
+
+    def push_list(self, other: BioList) -> None:
+        """All of `other` before the first one; `other` is empty afterwards."""
+        if other.head is None:
+            return
+        if self.head is None:
+            self.tail = other.tail
+        else:
+            other.tail.next = self.head
+        self.head = other.head
+        other.head = None
+        other.tail = None
+
+    def __iter__(self) -> Iterator[Bio]:
+        bio = self.head
+        while bio is not None:
+            following = bio.next
+            yield bio
+            bio = following
 
 
 class BioPool:
@@ -78,6 +141,7 @@ class BioPool:
         """The bio has ended and nobody refers to it."""
         bio.parent = None
         bio.io = None
+        bio.end_io = None
         bio.blkg = None
         bio.next = self.free
         self.free = bio

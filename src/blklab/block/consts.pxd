@@ -24,6 +24,7 @@ cdef enum:
     STS_AGAIN = 12
     STS_DEV_RESOURCE = 13
     PAGE_BYTES = 4096
+    UNLIMITED = 0x7FFFFFFF
     DONE = 0
     WAIT = 1
     YIELD = 2

@@ -50,6 +50,7 @@ STATUS_NAMES = {
 STATUS_ERRNO = {STS_OK: 0, STS_NOTSUPP: 95, STS_TIMEOUT: 110, STS_MEDIUM: 61, STS_IOERR: 5, STS_AGAIN: 11}
 
 PAGE_BYTES = 4096
+UNLIMITED = 0x7FFFFFFF  # sectors, where a device says nothing
 
 # What a step of the submission or of a queue run returns
 DONE = 0

@@ -18,6 +18,10 @@ the queue again; after RESOURCE the block layer retries by itself after 3 ms), o
 A driver with a limit over all hardware queues sets `has_budget`, and gives a budget before a request is even taken
 from the scheduler. `max_active` requests of one queue is the plain form of it; see device/scsi.py.
 
+A stacked device (`stack/`) has no hardware queues: it sets `bio_based` and defines `submit_bio`, which is given every
+bio of the device whole (the kernel's block_device_operations.submit_bio) and sends it, or bios it makes of it, on to
+other devices with `submitter.submit_noacct`. They are submitted after it has returned, lower devices first.
+
 A driver that ends requests in its own interrupt, where others have the block layer take them to the right CPU
 (`rq_affinity`) and softirq, sets `ends_in_irq`.
 """
@@ -30,12 +34,14 @@ import cython
 
 if TYPE_CHECKING:
     from blklab.block.attributes import Attribute
+    from blklab.block.bio import Bio
     from blklab.block.hwqueue import HardwareQueue
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
+    from blklab.block.submit import Submitter
 
 if not cython.compiled:
-    from blklab.block.consts import STS_TIMEOUT
+    from blklab.block.consts import STS_TIMEOUT, UNLIMITED
 
 
 class Driver:
@@ -45,11 +51,22 @@ class Driver:
         self.has_budget = False
         self.has_commit_rqs = False
         self.ends_in_irq = False
+        self.bio_based = False
         self.queues: list[RequestQueue] = []
 
     def attach(self, queue: RequestQueue) -> None:
         """A queue has been made on this driver: set its limits, keep what you need of it."""
         self.queues.append(queue)
+
+    def submit_bio(self, submitter: Submitter, bio: Bio) -> int:
+        """For stacked devices: take `bio`, of which Q has been traced. DONE; or WAIT if the submitter must sleep (it is
+        in a wait queue of yours, or your timer wakes it): then the same bio is given again."""
+        raise NotImplementedError
+
+    def merge_bvec(self, queue: RequestQueue, sector: int) -> int:
+        """How many sectors a bio that begins at `sector` may have, as a device answers to who builds the bio before
+        late_bio_split (merge_bvec_fn): a stacked device says where its chunk ends, and asks the member there."""
+        return UNLIMITED
 
     def queue_rq(self, hctx: HardwareQueue, rq: Request, last: bool) -> int:
         """Take `rq`: call `hctx.queue.start_request(rq)` (D) and serve it, or say BUSY before or after that, as drivers

@@ -104,6 +104,7 @@ class HardwareQueue:
 
     def add_ctx(self, ctx: SoftwareQueue) -> None:
         """Map a CPU's software queue here."""
+        ctx.index_hw = self.nr_ctx
         self.cpus.append(ctx.cpu)
         self.ctxs.append(ctx)
         self.nr_ctx = len(self.ctxs)

@@ -30,7 +30,6 @@ if not cython.compiled:
 SAFE_MAX_SECTORS = 255
 MAX_SEGMENTS = 128
 MAX_SEGMENT_SIZE = 65536
-UNLIMITED = 0x7FFFFFFF
 
 
 class QueueLimits:

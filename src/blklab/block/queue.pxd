@@ -8,11 +8,11 @@ from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_END_BIO, 
                                 STEP_RQ_INIT, STEP_SCHED_INSERT, STEP_SCHED_TAG_GET, STEP_SOFTIRQ,
                                 STEP_TAG_GET, STEP_TAG_PUT)
 from blklab.block.bio cimport Bio, BioPool
-from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, HOOK_BIO_MERGE, HOOK_COMPLETED, HOOK_FINISH,
+from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, F_TRACED, HOOK_BIO_MERGE, HOOK_COMPLETED, HOOK_FINISH,
                                   HOOK_LIMIT_DEPTH, HOOK_PREPARE, HOOK_REQUEUE, RQF_ELV, RQF_ELVPRIV,
                                   RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT, RQF_REMOTE, RQ_COMPLETE,
                                   RQ_DISPATCH, RQ_FREE, RQ_GOT, RQ_QUEUED, RQ_STARTED, STS_DEV_RESOURCE,
-                                  STS_OK, STS_RESOURCE, TR_C, TR_D, TR_G, TR_I, TR_R, WAIT)
+                                  STS_OK, STS_RESOURCE, TR_A, TR_C, TR_D, TR_G, TR_I, TR_R, WAIT)
 from blklab.block.driver cimport Driver
 from blklab.block.elevator cimport Elevator
 from blklab.block.elv_merge cimport ElvMerge
@@ -44,7 +44,9 @@ cdef class RequestQueue:
     cdef readonly BioPool bios
     cdef readonly Merger merger
     cdef public ElvMerge elv_merge
-    cdef public int64_t size_sectors
+    cdef public int64_t size_sectors, start_sector
+    cdef readonly bint bio_based
+    cdef public RequestQueue whole
     cdef public Elevator elevator
     cdef public str elevator_name
     cdef public int elevator_hooks
@@ -67,6 +69,8 @@ cdef class RequestQueue:
 
     cpdef set_trace(self, Tracer tracer, int mask)
     cpdef HardwareQueue hctx_of(self, int cpu)
+    @cython.locals(disk=RequestQueue, sector=int64_t)
+    cpdef RequestQueue remap_partition(self, Bio bio)
     cpdef bint start_flush(self, Bio bio) except -1
     cpdef wait_unfrozen(self, Submitter submitter)
     @cython.locals(elevator=Elevator, ctx=SoftwareQueue, merged=bint)
@@ -113,7 +117,7 @@ cdef class RequestQueue:
     cpdef int end_request(self, Request rq, int status) except -1
     @cython.locals(now=int64_t, bio=Bio, following=Bio)
     cpdef int end_bios(self, Request rq, int status) except -1
-    @cython.locals(parent=Bio)
+    @cython.locals(parent=Bio, queue=RequestQueue)
     cpdef int end_bio(self, Bio bio, int status) except -1
     @cython.locals(hctx=HardwareQueue, cpu=int)
     cpdef int free_request(self, Request rq) except -1

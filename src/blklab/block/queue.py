@@ -50,6 +50,7 @@ if not cython.compiled:
     from blklab.block.consts import (
         F_FUA,
         F_PREFLUSH,
+        F_TRACED,
         HOOK_BIO_MERGE,
         HOOK_COMPLETED,
         HOOK_REQUEUE,
@@ -66,6 +67,7 @@ if not cython.compiled:
         STS_DEV_RESOURCE,
         STS_OK,
         STS_RESOURCE,
+        TR_A,
         TR_C,
         TR_D,
         TR_G,
@@ -88,25 +90,37 @@ if not cython.compiled:
         STEP_TAG_PUT,
     )
 
+DEFAULT_NR_REQUESTS = 128  # BLKDEV_DEFAULT_RQ: what a queue without requests shows
 DEFAULT_IO_TIMEOUT_NS = 30_000_000_000
 
 
 class RequestQueue:
-    """The queue of device `name`, `number` in traces, on `driver` and its `tag_set`."""
+    """The queue of device `name`, `number` in traces, on `driver` and its `tag_set` (None: a stacked device that takes
+    bios). `bios` is the pool of the machine."""
 
     def __init__(
-        self, name: str, number: int, host: Host, driver: Driver, tag_set: TagSet, features: Features
+        self,
+        name: str,
+        number: int,
+        host: Host,
+        driver: Driver,
+        tag_set: TagSet | None,
+        features: Features,
+        bios: BioPool | None = None,
     ) -> None:
         self.name = name
         self.number = number
         self.host = host
         self.clock = host.clock
         self.driver = driver
-        self.tag_set = tag_set
+        self.tag_set: TagSet = tag_set  # only what has hardware queues asks
         self.features = features
         self.limits = QueueLimits()
         self.stat = IoStat(host.jiffy_ns)
-        self.bios = BioPool()
+        self.bios = bios or BioPool()
+        self.bio_based = driver.bio_based
+        self.whole: RequestQueue | None = None
+        self.start_sector = 0
         self.merger = Merger(self)
         self.elv_merge = ElvMerge(self)
         self.size_sectors = 0
@@ -127,8 +141,8 @@ class RequestQueue:
         self.write_cache = False
         self.fua = False
         self.io_timeout_ns = DEFAULT_IO_TIMEOUT_NS
-        self.nr_requests = tag_set.queue_depth
-        self.nr_hw_queues = tag_set.nr_hw_queues
+        self.nr_requests = tag_set.queue_depth if tag_set is not None else DEFAULT_NR_REQUESTS
+        self.nr_hw_queues = tag_set.nr_hw_queues if tag_set is not None else 0
         self.usage = 0
         self.freeze_depth = 0
         self.quiesced = False
@@ -139,19 +153,18 @@ class RequestQueue:
         self.one = RequestList()
         self.timer = TimeoutTimer(self)
         self.ctxs = [SoftwareQueue(cpu) for cpu in range(host.nr_cpus)]
-        shared_user = TagUser()
-        self.hctxs = [
-            HardwareQueue(self, i, tag_set.tags[i], shared_user if tag_set.hctx_shared else TagUser())
-            for i in range(self.nr_hw_queues)
-        ]
-        self.map = [self.hctxs[i] for i in driver.map_queues(self.nr_hw_queues, host.nr_cpus)]
-        for ctx in self.ctxs:
-            hctx = self.map[ctx.cpu]
-            ctx.index_hw = hctx.nr_ctx
-            hctx.add_ctx(ctx)
-        for hctx in self.hctxs:
-            hctx.work = RunWork(hctx)
-        tag_set.add_queue(self)
+        self.hctxs: list[HardwareQueue] = []
+        self.map: list[HardwareQueue] = []
+        if tag_set is not None:
+            shared_user = TagUser()
+            for i, tags in enumerate(tag_set.tags):
+                hctx = HardwareQueue(self, i, tags, shared_user if tag_set.hctx_shared else TagUser())
+                hctx.work = RunWork(hctx)
+                self.hctxs.append(hctx)
+            self.map = [self.hctxs[i] for i in driver.map_queues(self.nr_hw_queues, host.nr_cpus)]
+            for ctx in self.ctxs:
+                self.map[ctx.cpu].add_ctx(ctx)
+            tag_set.add_queue(self)
         driver.attach(self)
 
     def set_trace(self, tracer: Tracer | None, mask: int) -> None:
@@ -170,6 +183,16 @@ class RequestQueue:
         return hctx
 
     # -- a bio comes ---------------------------------------------------------------
+
+    def remap_partition(self, bio: Bio) -> RequestQueue:
+        """A bio of a partition goes to the disk that it is on: A. Returns the disk's queue."""
+        disk = self.whole
+        sector = bio.sector
+        bio.sector += self.start_sector
+        bio.queue = disk
+        if disk.trace_mask & TR_A:
+            disk.tracer.add(TR_A, disk.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, sector)
+        return disk
 
     def start_flush(self, bio: Bio) -> bool:
         """A bio with preflush or FUA. Without a write cache both mean nothing, and an empty one ends here:
@@ -503,6 +526,7 @@ class RequestQueue:
         while bio is not None:
             following = bio.next
             bio.next = None
+            bio.flags &= ~F_TRACED  # its C is the request's
             self.end_bio(bio, status)
             bio = following
         if rq.rq_flags & RQF_IO_STAT:
@@ -512,15 +536,22 @@ class RequestQueue:
         return 0
 
     def end_bio(self, bio: Bio, status: int) -> int:
-        """bio_endio: when its last part has ended, tell who submitted it."""
+        """bio_endio: when its last part has ended, tell who waits for it. C for a bio that was never in a request."""
         while True:
             if status and not bio.status:
                 bio.status = status
             bio.remaining -= 1
             if bio.remaining:
                 return 0
+            queue = bio.queue
+            if bio.flags & F_TRACED and queue.trace_mask & TR_C:
+                queue.tracer.add(
+                    TR_C, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, bio.status
+                )
             parent = bio.parent
             if parent is None:
+                if bio.end_io is not None:
+                    return bio.end_io.bio_end_io(bio)
                 charge(self.host, STEP_END_BIO)
                 bio.submitter.bio_done(bio)
                 self.bios.put(bio)

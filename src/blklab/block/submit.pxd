@@ -2,7 +2,7 @@ cimport cython
 from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
 from blklab.core.steps cimport STEP_PLUG_ADD, STEP_SPLIT, STEP_SUBMIT_BIO
-from blklab.block.bio cimport Bio
+from blklab.block.bio cimport Bio, BioList
 from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_TRACED, RQ_PLUGGED, RQF_ELV,
                                   STS_AGAIN, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_P, TR_Q, TR_U, TR_UT,
                                   TR_X, WAIT, YIELD)
@@ -32,19 +32,24 @@ cdef class Submitter(Waiter):
     cdef bint in_use
     cdef readonly int stage
     cdef public int qos_next
-    cdef Bio pending_head, pending_tail
+    cdef RequestQueue level
+    cdef readonly BioList fresh, bios, later
+    cdef BioList lower, same
     cdef RequestList batch
 
     cpdef int bio_done(self, Bio bio) except -1
     cpdef int submit(self, Bio bio) except -1
     cpdef void begin(self, Bio bio) noexcept
-    cpdef void add(self, Bio bio) noexcept
-    @cython.locals(bio=Bio)
+    cpdef int submit_noacct(self, Bio bio) except -1
+    @cython.locals(queue=RequestQueue)
+    cdef bint _enter(self, Bio bio) except -1
+    @cython.locals(bio=Bio, lower=BioList, same=BioList)
     cdef bint _take(self) except -1
     @cython.locals(result=int)
     cpdef int advance(self) except -1
     @cython.locals(queue=RequestQueue, stage=int, rq=Request)
     cdef int _stages(self, Bio bio) except -1
+    cdef int _send_down(self, RequestQueue queue, Bio bio) except -1
     @cython.locals(plug=Plug)
     cdef int _sleep(self) except -1
     @cython.locals(queue=RequestQueue, fits=int64_t, part=Bio)

@@ -7,12 +7,13 @@ then continued from the state kept here, never from a Python stack.
 
 Theory of operation (as in 6.1)
 -------------------------------
-    ENTER     Q is traced; a frozen queue makes the task sleep SPLIT     a bio that exceeds the limits is cut
-    (X): the front goes on, the rest is submitted after it MERGE     into the plug's last request, then into
-    the scheduler's requests or this CPU's software queue: M, F QOS       the rq-qos chain may hold it back
+    ENTER     a partition's bio goes to its disk (A); Q is traced
+    SPLIT     a frozen queue makes the task sleep. A stacked device takes the bio whole and sends on what it makes
+              of it. Else a bio that exceeds the limits is cut (X): the front goes on, the rest is submitted after it
+    MERGE     into the plug's last request, then into the scheduler's requests or this CPU's software queue: M, F
+    QOS       the rq-qos chain may hold it back
     TAG       a tag: cached in the plug, or from the bitmap. When there is none: run the hardware queue, try
-    again, then
-              sleep in a wait queue; sleeping flushes the plug (UT)
+              again, then sleep in a wait queue; sleeping flushes the plug (UT)
     REQUEST   G; the request is set up
     PLUG      into the plug, which is flushed first if it is full
     ISSUE     or: insert (I) and have the queue run; or straight to the driver (D)
@@ -20,7 +21,10 @@ Theory of operation (as in 6.1)
 `advance` returns DONE (nothing more to submit), WAIT (the waker makes the submitter runnable, then call
 again) or YIELD (call again at this CPU's next turn).
 
-Deliberate differences: bios of stacked devices come with their devices; flushes are a seam (`start_flush`).
+What a bio's submission sends on (`submit_noacct`: a stacked device's bios, the rest of a cut one) does not
+recurse: it is kept in `fresh` until the bio is through, then sorted before what waits in `bios` (the task's
+bio_list): first what goes to other devices, which are lower, then what stays on the same one. So each bio reaches the
+bottom before the next one of its level starts. What the task itself wants to submit next waits behind all of that.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from blklab.block.bio import BioList
 from blklab.block.dispatch import HctxRun
 from blklab.block.plug import Plug
 from blklab.block.request import RequestList
@@ -99,8 +104,12 @@ class Submitter(Waiter):
         self.depth = 0
         self.in_use = False
         self.qos_next = 0
-        self.pending_head: Bio | None = None
-        self.pending_tail: Bio | None = None
+        self.level: RequestQueue | None = None
+        self.fresh = BioList()
+        self.bios = BioList()
+        self.later = BioList()
+        self.lower = BioList()
+        self.same = BioList()
         self.batch = RequestList()
 
     def bio_done(self, bio: Bio) -> int:
@@ -122,33 +131,53 @@ class Submitter(Waiter):
         return self.advance()
 
     def begin(self, bio: Bio) -> None:
-        """The next bio to submit: at once if no other is under way, else behind those that are."""
-        if self.bio is None and self.pending_head is None:
+        """The next bio to submit: at once if no other is under way, else after those that are."""
+        if self.bio is None and self.bios.head is None and self.fresh.head is None:
             self.bio = bio
             self.stage = STAGE_ENTER
         else:
-            self.add(bio)
+            self.later.append(bio)
 
-    def add(self, bio: Bio) -> None:
-        """Put a bio behind those still to be submitted (current->bio_list)."""
-        bio.next = None
-        if self.pending_tail is None:
-            self.pending_head = bio
-        else:
-            self.pending_tail.next = bio
-        self.pending_tail = bio
+    def submit_noacct(self, bio: Bio) -> int:
+        """submit_bio_noacct, while the submission of another bio is under way, which this one comes from."""
+        if self._enter(bio):
+            self.fresh.append(bio)
+        return 0
+
+    def _enter(self, bio: Bio) -> bool:
+        # submit_bio_noacct's own part; False: the bio has ended
+        queue = bio.queue
+        if queue.whole is not None:
+            queue = queue.remap_partition(bio)
+        if bio.flags & (F_PREFLUSH | F_FUA) and not queue.start_flush(bio):
+            return False
+        if not bio.flags & F_TRACED:
+            bio.flags |= F_TRACED
+            if queue.trace_mask & TR_Q:
+                queue.tracer.add(TR_Q, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
+        return True
 
     def _take(self) -> bool:
-        bio = self.pending_head
-        if bio is None:
-            return False
-        self.pending_head = bio.next
-        if bio.next is None:
-            self.pending_tail = None
-        else:
-            bio.next = None
-        self.bio = bio
-        self.stage = STAGE_ENTER
+        # __submit_bio_noacct: what the last bio sent on, those for lower devices first, before what was there
+        if self.fresh.head is not None:
+            lower = self.lower
+            same = self.same
+            bio = self.fresh.popleft()
+            while bio is not None:
+                if bio.queue is self.level:
+                    same.append(bio)
+                else:
+                    lower.append(bio)
+                bio = self.fresh.popleft()
+            self.bios.push_list(same)
+            self.bios.push_list(lower)
+        self.stage = STAGE_SPLIT
+        self.bio = self.bios.popleft()
+        if self.bio is None:
+            self.stage = STAGE_ENTER
+            self.bio = self.later.popleft()
+            return self.bio is not None
+        charge(self.bio.queue.host, STEP_SUBMIT_BIO)
         return True
 
     def advance(self) -> int:
@@ -158,8 +187,11 @@ class Submitter(Waiter):
                 return YIELD
             if self.plug.flushing and self._flush_step() == YIELD:
                 return YIELD
-            if self.bio is None and not self._take():
-                return DONE
+            if self.bio is None:
+                if not self._take():
+                    return DONE
+                if self.bio.queue.host.yield_due():  # type: ignore[attr-defined]
+                    return YIELD
             result = self._stages(self.bio)
             if result != DONE:
                 return result
@@ -172,13 +204,10 @@ class Submitter(Waiter):
         stage = self.stage
         if stage == STAGE_ENTER:
             charge(queue.host, STEP_SUBMIT_BIO)
-            if bio.flags & (F_PREFLUSH | F_FUA) and not queue.start_flush(bio):
+            if not self._enter(bio):
                 self.bio = None
                 return DONE
-            if not bio.flags & F_TRACED:
-                bio.flags |= F_TRACED
-                if queue.trace_mask & TR_Q:
-                    queue.tracer.add(TR_Q, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
+            queue = bio.queue
             stage = STAGE_SPLIT
         if stage == STAGE_SPLIT:
             if queue.freeze_depth:
@@ -186,6 +215,9 @@ class Submitter(Waiter):
                 if self.wait_queue is None:
                     queue.wait_unfrozen(self)
                 return self._sleep()
+            self.level = queue
+            if queue.bio_based:
+                return self._send_down(queue, bio)
             bio = self._split(bio)
             stage = STAGE_MERGE
         if stage == STAGE_MERGE:
@@ -222,6 +254,14 @@ class Submitter(Waiter):
         if not queue.features.direct_issue_if_idle and queue.nr_hw_queues == 1:
             return self._insert_and_run(rq, True)
         return self._issue_or_insert(rq)
+
+    def _send_down(self, queue: RequestQueue, bio: Bio) -> int:
+        # A stacked device makes of it what it wants
+        if queue.driver.submit_bio(self, bio) == WAIT:
+            self.stage = STAGE_SPLIT
+            return self._sleep()
+        self.bio = None
+        return DONE
 
     def _sleep(self) -> int:
         # The task goes to sleep: its plug is flushed, by inserting and having workers dispatch
@@ -260,7 +300,7 @@ class Submitter(Waiter):
         bio.buffer_offset_bytes += fits << 9
         if queue.trace_mask & TR_X:
             queue.tracer.add(TR_X, queue.number, part.op, part.flags, part.sector, fits, bio.sector)
-        self.add(bio)
+        self.submit_noacct(bio)
         self.bio = part
         return part
 

@@ -77,6 +77,8 @@ def set_elevator(queue: RequestQueue, choice: str | type[Elevator]) -> None:
     the present one stays then.
     """
     factory = find_elevator(choice)
+    if queue.bio_based:
+        return  # elv_iosched_store: taken and ignored where there are no requests
     name = choice if isinstance(choice, str) else choice.__name__
     if factory is not None and queue.features.sched_use_hw_tag:
         why = why_no_hw_tag(queue)
@@ -153,6 +155,10 @@ def _make_sched_tags(queue: RequestQueue) -> None:
 def set_nr_requests(queue: RequestQueue, nr: int) -> None:
     """Write nr_requests: below 4 (BLKDEV_MIN_RQ) it becomes 4; refused above the driver's tags without a scheduler,
     above 2048 with one (blk_mq_update_nr_requests)."""
+    if queue.bio_based:
+        raise AttributeRefused(
+            "a stacked device has no requests (EINVAL)", f"{queue.name}: queue/nr_requests"
+        )
     nr = max(nr, 4)
     if nr == queue.nr_requests and not queue.freeze_depth:
         return

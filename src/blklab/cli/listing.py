@@ -63,7 +63,7 @@ def _spans(history: list[tuple[str, int]]) -> str:
 
 def devices(word: str) -> Table:
     """Device models with their parameters."""
-    from blklab.device.registry import models
+    from blklab.block.models import models
 
     rows = []
     for model, device in models().items():

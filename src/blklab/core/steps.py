@@ -71,6 +71,18 @@ STEPS: list[tuple[str, str]] = [
     ("first_touch", "the first use of a page that is read into: page fault, and zeroing the page"),
     ("scsi_queue", "the SCSI layer's and its driver's own work to queue a command, above a plain driver's"),
     ("scsi_done", "the SCSI layer's own work on a command that has completed"),
+    (
+        "dm_map",
+        "device mapper's own work on one bio: taking it, cloning it for a target, and ending the clone",
+    ),
+    ("md_map", "md's own work on one bio: taking it, cutting it, mapping it to a member, and ending it"),
+    ("flush", "one step of a flush sequence: insert it, or end one and begin the next"),
+    ("split_copy", "copying one memory segment of a bio that is cut, where that copies them (4.3)"),
+    ("merge_bvec", "asking one device how much may be added to a bio, page by page (before 4.3)"),
+    ("dio_io", "fs/direct-io.c's own work on one I/O, above a plain direct I/O path (before large_dio_bios)"),
+    ("dio_page", "fs/direct-io.c's own work on one page, above adding it to a bio (before large_dio_bios)"),
+    ("parity_page", "computing the parity of one page, or copying it into the stripe cache (raid5)"),
+    ("file_map", "finding the extent of a file for one bio, and the file system's share of a direct I/O"),
 ]
 
 STEP_USER_IO = 0
@@ -118,4 +130,13 @@ STEP_IO_UNIT = 41
 STEP_FIRST_TOUCH = 42
 STEP_SCSI_QUEUE = 43
 STEP_SCSI_DONE = 44
-NR_STEPS = 45
+STEP_DM_MAP = 45
+STEP_MD_MAP = 46
+STEP_FLUSH = 47
+STEP_SPLIT_COPY = 48
+STEP_MERGE_BVEC = 49
+STEP_DIO_IO = 50
+STEP_DIO_PAGE = 51
+STEP_PARITY_PAGE = 52
+STEP_FILE_MAP = 53
+NR_STEPS = 54

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 import cython
 
 from blklab.block.driver import Driver
+from blklab.block.models import DeviceModel, Parameter, Settings, no_presets
 from blklab.block.tags import TagSet
 from blklab.core.clock import Event
 from blklab.core.errors import BlklabError
-from blklab.device.registry import DeviceModel, Parameter, Settings, no_presets
 
 if TYPE_CHECKING:
     from blklab.block.hwqueue import HardwareQueue

@@ -36,11 +36,11 @@ import cython
 
 from blklab.block.attributes import Attribute, number
 from blklab.block.driver import Driver
+from blklab.block.models import DeviceModel, Parameter, Settings, no_presets
 from blklab.block.tags import TagSet
 from blklab.core.errors import BlklabError
 from blklab.core.host import Work
 from blklab.core.rand import RandomStream
-from blklab.device.registry import DeviceModel, Parameter, Settings, no_presets
 
 if TYPE_CHECKING:
     from blklab.block.hwqueue import HardwareQueue

@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING
 import cython
 
 from blklab.block.driver import Driver
+from blklab.block.models import DeviceModel, Parameter, Settings
 from blklab.block.request import RequestList
 from blklab.block.tags import TagSet
 from blklab.core.errors import BlklabError
 from blklab.core.rand import RandomStream
 from blklab.device.flash import Flash
 from blklab.device.presets import presets_of
-from blklab.device.registry import DeviceModel, Parameter, Settings
 from blklab.device.service import SHAPES
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from blklab.block.attributes import attribute_paths, read, write
 from blklab.block.consts import MAX_BIO_BYTES, TR_ALL
 from blklab.block.elevator import elevator_names
+from blklab.block.models import models
 from blklab.block.trace import Tracer
 from blklab.core.errors import AttributeRefused, BlklabError
-from blklab.device.registry import models
 from blklab.lab.conform_capture import Capture, SentBio, TimedEvent, TracedEvent, gaps
 from blklab.sim.build import BuiltMachine, build
 from blklab.sim.machine import Machine, MachineBuilder
@@ -257,8 +257,8 @@ class ReplayRun(Run):
 
     def _thread(self, member: Member) -> FioThread:
         thread = super()._thread(member)
-        thread.run_bytes = self.run_bytes
-        thread.max_bio_bytes = self.max_bio_bytes
+        thread.dio.run_bytes = self.run_bytes
+        thread.dio.max_bio_bytes = self.max_bio_bytes
         return thread
 
 

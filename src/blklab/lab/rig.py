@@ -139,7 +139,7 @@ class Sender(Task):
                 return STEP_SLEEP if result == WAIT else STEP_CONTINUE
             self.busy = False
         if self.current_batch:
-            self.add(self.current_batch.popleft())
+            self.begin(self.current_batch.popleft())
             self.busy = True
             return STEP_CONTINUE
         if self.plug.active:

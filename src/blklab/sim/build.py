@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from blklab.block.attributes import write
 from blklab.block.elevator import Elevator
 from blklab.block.features import default_scheduler
+from blklab.block.models import Shared, find_model, make_queue, settings_of
 from blklab.block.switch import set_elevator
 from blklab.core.errors import AttributeRefused, BlklabError, nearest
-from blklab.device.registry import Shared, find_model, make_queue, settings_of
 from blklab.sim.cpu import MachineHost
 from blklab.sim.events import EventQueue
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class BuiltMachine:
-    """A machine that can run: its clock, its host, its queues by device name, and what the user should know."""
+    """A machine that can run: its clock, its host, its queues by device name, `tops`: those that no other device is
+    made of, and what the user should know."""
 
     def __init__(self, machine: Machine, seed: int) -> None:
         self.machine = machine
@@ -34,6 +35,7 @@ class BuiltMachine:
         self.host.set_costs(machine.cpus.costs.ns)
         self.host.jiffy_ns = 1_000_000_000 // machine.cpus.hz
         self.queues: dict[str, RequestQueue] = {}
+        self.tops: list[RequestQueue] = []
         self.notes: list[str] = machine.notes()
         self.tracer: Tracer | None = None
 
@@ -56,26 +58,79 @@ def build(machine: Machine, seed: int = 1, scheduler: str | type[Elevator] | Non
     """Make the machine. `scheduler` is put on every device after its attributes' own scheduler, before the others."""
     built = BuiltMachine(machine, seed)
     shared = Shared()
-    for number, config in enumerate(machine.devices):
-        model = find_model(config.model, config.where("model"))
-        settings = settings_of(model, config.preset, config.parameters, config.where)
-        try:
-            queue = make_queue(
-                config.name, number, model, settings, built.host, machine.features, seed, shared
-            )
-        except BlklabError as error:
-            raise BlklabError(error.message, error.where or config.where("model")) from None
-        built.queues[config.name] = queue
+    plans = [_Plan(number, config) for number, config in enumerate(machine.devices)]
+    for plan in plans:
+        plan.check_members(machine)
+    leaves = [plan for plan in plans if not plan.members]
+    for plan in leaves:
+        _make(built, plan, shared)
     # A second device on a tag set changes the first one's rules, so schedulers come when all are there
-    for config in machine.devices:
-        _set_up(built, config, scheduler)
+    for plan in leaves:
+        _set_up(built, plan.config, scheduler)
+    # A stacked device takes the limits that its members have when it is made
+    waiting = [plan for plan in plans if plan.members]
+    while waiting:
+        ready = [plan for plan in waiting if all(name in shared.queues for name in plan.members)]
+        if not ready:
+            names = ", ".join(plan.config.name for plan in waiting)
+            raise BlklabError(
+                f"these devices are made of each other: {names}", waiting[0].config.where("members")
+            )
+        for plan in ready:
+            waiting.remove(plan)
+            _make(built, plan, shared)
+            _set_up(built, plan.config, scheduler)
+    built.queues = {config.name: shared.queues[config.name] for config in machine.devices}
+    below = {name for plan in plans for name in plan.members}
+    built.tops = [built.queues[config.name] for config in machine.devices if config.name not in below]
     return built
+
+
+class _Plan:
+    """A device that is to be made: its model, its checked settings, and which devices it is made of."""
+
+    def __init__(self, number: int, config: DeviceConfig) -> None:
+        self.number = number
+        self.config = config
+        self.model = find_model(config.model, config.where("model"))
+        self.settings = settings_of(self.model, config.preset, config.parameters, config.where)
+        self.members = self.model.members(self.settings)
+
+    def check_members(self, machine: Machine) -> None:
+        names = [device.name for device in machine.devices]
+        for name in self.members:
+            if name not in names:
+                have = f"the machine has {', '.join(names)}{nearest(name, names)}"
+                raise BlklabError(
+                    f"{self.config.name} is made of {name!r}, which there is not; {have}",
+                    self.config.where("members"),
+                )
+
+
+def _make(built: BuiltMachine, plan: _Plan, shared: Shared) -> None:
+    config = plan.config
+    try:
+        make_queue(
+            config.name,
+            plan.number,
+            plan.model,
+            plan.settings,
+            built.host,
+            built.machine.features,
+            built.seed,
+            shared,
+        )
+    except BlklabError as error:
+        raise BlklabError(error.message, error.where or config.where("model")) from None
+    built.queues[config.name] = shared.queues[config.name]
 
 
 def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Elevator] | None) -> None:
     queue = built.queues[config.name]
+    if queue.bio_based:
+        scheduler = None
     chosen = any(attribute.path == "queue/scheduler" for attribute in config.attributes)
-    if scheduler is None and not chosen:
+    if scheduler is None and not chosen and not queue.bio_based:
         _default_elevator(built, queue)
     if scheduler is not None:
         set_elevator(queue, scheduler)

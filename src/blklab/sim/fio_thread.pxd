@@ -2,13 +2,14 @@ cimport cython
 from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
 from blklab.core.bits cimport NEVER_NS
-from blklab.core.steps cimport (STEP_BIO_ALLOC, STEP_BIO_PAGE, STEP_FIRST_TOUCH, STEP_GETEVENTS, STEP_IO_UNIT,
-                                STEP_REAP, STEP_SUBMIT_IO, STEP_SYSCALL, STEP_THREAD_START, STEP_USER_IO)
+from blklab.core.steps cimport (STEP_GETEVENTS, STEP_IO_UNIT, STEP_REAP, STEP_SYSCALL, STEP_THREAD_START,
+                                STEP_USER_IO)
 from blklab.block.bio cimport Bio
-from blklab.block.consts cimport DONE, F_IDLE, F_SYNC, MAX_BIO_BYTES, OP_DISCARD, OP_READ, OP_WRITE, WAIT
+from blklab.block.consts cimport DONE, WAIT
 from blklab.block.queue cimport RequestQueue
 from blklab.metrics.stats cimport JobStats
 from blklab.sim.cpu cimport Cpu, MachineHost, Task
+from blklab.sim.dio cimport DirectIo
 from blklab.sim.events cimport EventQueue
 from blklab.sim.fio_phases cimport (AFTER_QUEUE, AFTER_REAP, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC,
                                     PH_BATCH_PLUG, PH_DRAIN, PH_END, PH_GET, PH_OWN_PLUG, PH_PAUSE, PH_REAP,
@@ -24,10 +25,11 @@ cdef class FioThread(Task):
     cdef int64_t[::1] starts_sectors
     cdef readonly int engine, iodepth, batch_size, complete_min, complete_max, iodepth_low
     cdef public bint disable_slat, disable_clat, disable_lat, ramping, stopping, begun
-    cdef public int ioprio, plug_threshold, error
-    cdef public int64_t run_bytes, max_bio_bytes, end_ns, runtime_ns, ramp_ns, ramp_end_ns, epoch_ns, began_ns
+    cdef readonly DirectIo dio
+    cdef public int plug_threshold, error
+    cdef public int64_t end_ns, runtime_ns, ramp_ns, ramp_end_ns, epoch_ns, began_ns
     cdef readonly int64_t ended_ns, ios_issued, ios_done, bytes_issued, bytes_done
-    cdef public object pace, blkg
+    cdef public object pace
     cdef int phase, after
     cdef IoList free, queued, done
     cdef IoUnit call_head, call_tail, unit
@@ -54,8 +56,7 @@ cdef class FioThread(Task):
     cdef int _wait_for_some(self) except -1
     @cython.locals(unit=IoUnit, host=MachineHost)
     cdef int _enter_submit(self, int after) except -1
-    @cython.locals(host=MachineHost, unit=IoUnit, queue=RequestQueue, sector=int64_t, left=int64_t, position=int64_t,
-                   nr_bios=int64_t, most=int64_t, size=int64_t, op=int, bio=Bio)
+    @cython.locals(unit=IoUnit, dio=DirectIo)
     cdef int _submit_next(self) except -1
     cdef int _add_to_call(self, IoUnit unit) except -1
     @cython.locals(result=int)

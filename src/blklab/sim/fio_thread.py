@@ -16,7 +16,7 @@ clat = complete - issue, lat = complete - start.
 
 The kernel's rules: a call of more I/Os than `aio_plug_threshold` - 1 holds a plug; every direct write to a
 block device and every discard has its own if there is none yet, and so has an I/O of more than 256 pages,
-which becomes several bios (unless pages lie side by side: `max_bio_bytes`). A synchronous write or discard
+which becomes several bios (dio.py). A synchronous write or discard
 goes to sleep with its plug, so a worker issues it. io_getevents wakes its caller at each completion, io_uring
 only when there are as many as it waits for.
 
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from blklab.sim.cpu import Task
+from blklab.sim.dio import DirectIo
 from blklab.sim.io_unit import IoList, IoUnit
 
 if TYPE_CHECKING:
@@ -43,17 +44,13 @@ if TYPE_CHECKING:
     from blklab.workload.stream import Stream
 
 if not cython.compiled:
-    from blklab.block.consts import DONE, F_IDLE, F_SYNC, MAX_BIO_BYTES, OP_DISCARD, OP_READ, OP_WRITE, WAIT
+    from blklab.block.consts import DONE, WAIT
     from blklab.core.bits import NEVER_NS
     from blklab.core.charging import charge
     from blklab.core.steps import (
-        STEP_BIO_ALLOC,
-        STEP_BIO_PAGE,
-        STEP_FIRST_TOUCH,
         STEP_GETEVENTS,
         STEP_IO_UNIT,
         STEP_REAP,
-        STEP_SUBMIT_IO,
         STEP_SYSCALL,
         STEP_THREAD_START,
         STEP_USER_IO,
@@ -97,12 +94,9 @@ class FioThread(Task):
         self.disable_slat = False
         self.disable_clat = False
         self.disable_lat = False
-        self.ioprio = 0
-        self.run_bytes = 4096
-        self.max_bio_bytes = MAX_BIO_BYTES
+        self.dio = DirectIo(self)
         self.plug_threshold = 3
         self.pace: Pace | None = None
-        self.blkg: object = None
         self.end_ns = NEVER_NS
         self.runtime_ns = 0
         self.ramp_ns = 0
@@ -321,53 +315,16 @@ class FioThread(Task):
         return self._submit_next()
 
     def _submit_next(self) -> int:
-        # One I/O of the call: its bios, and its own plug where the kernel makes one
-        host = self.host
+        # One I/O of the call: its first bio, and its own plug where the kernel makes one
         unit = self.queued.popleft()
         self.unit = unit
         self._add_to_call(unit)
-        charge(host, STEP_SUBMIT_IO)
-        queue: RequestQueue = self.queues[unit.file_index]
-        sector = self.starts_sectors[unit.file_index] + (unit.offset_bytes >> 9)
-        left = unit.length_bytes
-        position = 0
-        most = self.max_bio_bytes
-        nr_bios = 1 if left <= most or unit.ddir == 2 else (left + most - 1) // most
-        unit.bios_left = nr_bios
-        if not unit.touched and unit.ddir != 2:
-            unit.touched = True
-            if unit.ddir == 0:
-                host.charge_n(STEP_FIRST_TOUCH, (left + 4095) >> 12)
-        self.own_plug = False
-        if (unit.ddir != 0 or left > MAX_BIO_BYTES) and not self.plug.active:
-            self.own_plug = True
+        dio = self.dio
+        dio.start(unit, self.queues[unit.file_index], self.starts_sectors[unit.file_index])
+        self.own_plug = dio.wants_plug() and not self.plug.active
+        if self.own_plug:
             self.plug.start(1)
-        while left > 0:
-            size = left
-            if unit.ddir == 2:
-                op = OP_DISCARD
-            else:
-                op = OP_WRITE if unit.ddir == 1 else OP_READ
-                if size > most:
-                    size = most
-                host.charge_n(STEP_BIO_PAGE, (size + 4095) >> 12)
-            charge(host, STEP_BIO_ALLOC)
-            bio = queue.bios.get()
-            bio.queue = queue
-            bio.submitter = self
-            bio.io = unit
-            bio.blkg = self.blkg
-            bio.op = op
-            bio.flags = F_SYNC | F_IDLE if op == OP_WRITE else 0
-            bio.ioprio = self.ioprio
-            bio.sector = sector
-            bio.nr_sectors = size >> 9
-            bio.buffer_offset_bytes = position
-            bio.run_bytes = self.run_bytes
-            sector += size >> 9
-            position += size
-            left -= size
-            self.begin(bio)
+        self.begin(dio.next_bio())
         self.phase = PH_SUBMITTING
         return self._submitting()
 
@@ -388,7 +345,11 @@ class FioThread(Task):
                 result = self.advance()
                 if result != DONE:
                     return STEP_SLEEP if result == WAIT else STEP_CONTINUE
-                if self.own_plug:
+                if self.dio.left_bytes:
+                    self.begin(self.dio.next_bio())
+                    if self.host.yield_due():
+                        return STEP_CONTINUE
+                elif self.own_plug:
                     if self.engine == ENGINE_SYNC and self.unit.ddir != 0:
                         # blkdev_write_iter and the discard ioctl wait before they finish their plug
                         self._sleep()

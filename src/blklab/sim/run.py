@@ -104,7 +104,7 @@ class Run:
     def _queues(self, spec: JobSpec) -> list[RequestQueue]:
         built = self.built
         if not spec.filenames:
-            return [next(iter(built.queues.values()))]
+            return built.tops[:1]
         return [built.queue(name, spec.where) for name in spec.filenames]
 
     def _check(self, spec: JobSpec) -> None:
@@ -150,7 +150,7 @@ class Run:
     def _thread(self, member: Member) -> FioThread:
         spec = member.clone.spec
         built = self.built
-        queues = self._queues(spec) if spec.ioengine != "null" else [next(iter(built.queues.values()))]
+        queues = self._queues(spec) if spec.ioengine != "null" else built.tops[:1]
         sizes = [queue.size_sectors << 9 for queue in queues]
         clone = member.clone
         stream = self._stream(clone, sizes)
@@ -180,7 +180,7 @@ class Run:
         thread.disable_slat = spec.disable_slat
         thread.disable_clat = spec.disable_clat
         thread.disable_lat = spec.disable_lat
-        thread.ioprio = (spec.prioclass << 13 | spec.prio) if spec.prio_given else 0
+        thread.dio.ioprio = (spec.prioclass << 13 | spec.prio) if spec.prio_given else 0
         thread.plug_threshold = built.machine.features.aio_plug_threshold
         thread.runtime_ns = spec.runtime_ns
         thread.ramp_ns = spec.ramp_time_ns
@@ -408,7 +408,7 @@ def _job_result(member: Member, thread: FioThread, now_ns: int) -> JobResult:
         iodepth=spec.iodepth,
         thread=spec.thread,
         clone=member.clone.clone,
-        ioprio=thread.ioprio,
+        ioprio=thread.dio.ioprio,
         percentile_list=spec.percentile_list,
         percentile_precision=spec.percentile_precision,
         kb_base=spec.kb_base,

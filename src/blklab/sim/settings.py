@@ -13,8 +13,8 @@ The forms of PATH (`SETTING_FORMS` is the table that help and errors show):
 
 from __future__ import annotations
 
+from blklab.block.models import models
 from blklab.core.errors import BlklabError, nearest
-from blklab.device.registry import models
 from blklab.sim.machine import DEVICE_ATTRIBUTES, MachineBuilder
 
 # form, example, what it sets

@@ -1,8 +1,11 @@
 """The device models by name, and their parameters: what `model = "..."` in a machine file can be.
 
-A model is a `Driver` with a literal table of parameters. `make_queue` checks the parameters and makes the
-queue of one device. A new model: a file here with a subclass of `Driver` and a `MODEL`, and its name in
+A model is a `Driver` with a literal table of parameters. `settings_of` checks the parameters and `make_queue` makes the
+queue of one device. A new model: a file in device/ or stack/ with a subclass of `Driver` and a `MODEL`, and its name in
 `MODULES`.
+
+A stacked device has parameters of kind `device` or `devices`, which name other devices of the machine: `make` finds
+their queues in its settings. It is made after them, so it stacks the limits that they have then.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from blklab.block.bio import BioPool
 from blklab.block.driver import Driver
 from blklab.block.queue import RequestQueue
 from blklab.block.tags import TagSet
@@ -20,14 +24,14 @@ if TYPE_CHECKING:
     from blklab.block.features import Features
     from blklab.core.host import Host
 
-MODULES = ("null", "scsi", "ssd")
+MODULES = ("device.null", "device.scsi", "device.ssd")
 
 Settings = dict[str, Any]
 
 
 class Parameter(NamedTuple):
-    """One parameter. `kind` is int, bool, float, str or bytes (a size as fio writes sizes); `least`, `most`:
-    its limits."""
+    """One parameter. `kind` is int, bool, float, str, bytes (a size as fio writes sizes), device or devices (names of
+    other devices: one, or a list or words with commas between); `least`, `most`: its limits, of devices how many."""
 
     name: str
     kind: str
@@ -40,22 +44,39 @@ class Parameter(NamedTuple):
 class DeviceModel(NamedTuple):
     """A model. `make(settings, host, seed)` gives the driver, `tag_set(settings, nr_cpus)` its tags;
     `presets()` names its presets with their settings. Devices for which `shares(settings)` is the same key
-    use one tag set; '': its own."""
+    use one tag set; '': its own. A stacked device that takes bios has no tags: `no_tags`."""
 
     name: str
     help: str
     parameters: tuple[Parameter, ...]
     make: Callable[[Settings, Host, int], Driver]
-    tag_set: Callable[[Settings, int], TagSet]
+    tag_set: Callable[[Settings, int], TagSet | None]
     presets: Callable[[], Mapping[str, Settings]]
     shares: Callable[[Settings], str] = lambda settings: ""
 
+    def members(self, settings: Settings) -> list[str]:
+        """The names of the devices that one with these settings is made of."""
+        names: list[str] = []
+        for parameter in self.parameters:
+            if parameter.kind == "device" and settings[parameter.name]:
+                names.append(settings[parameter.name])
+            elif parameter.kind == "devices":
+                names += settings[parameter.name]
+        return names
+
+    @property
+    def stacked(self) -> bool:
+        """Whether devices of this model are made of others."""
+        return any(parameter.kind in ("device", "devices") for parameter in self.parameters)
+
 
 class Shared:
-    """What devices of one machine share: tag sets and drivers by key."""
+    """What devices of one machine share: tag sets by key, bios, and their queues by name."""
 
     def __init__(self) -> None:
         self.tag_sets: dict[str, TagSet] = {}
+        self.bios = BioPool()
+        self.queues: dict[str, RequestQueue] = {}
 
 
 def no_presets() -> Mapping[str, Settings]:
@@ -63,9 +84,14 @@ def no_presets() -> Mapping[str, Settings]:
     return {}
 
 
+def no_tags(settings: Settings, nr_cpus: int) -> None:
+    """For stacked devices that take bios."""
+    return
+
+
 def models() -> dict[str, DeviceModel]:
     """All models by name."""
-    found = (importlib.import_module(f"blklab.device.{name}").MODEL for name in MODULES)
+    found = (importlib.import_module(f"blklab.{name}").MODEL for name in MODULES)
     return {model.name: model for model in found}
 
 
@@ -87,10 +113,12 @@ def _convert(parameter: Parameter, value: Any, where: str) -> Any:
             if text not in ("0", "1", "true", "false", "y", "n"):
                 raise ValueError
             return text in ("1", "true", "y")
-        if kind == "str":
-            return str(value)
+        if kind in ("str", "device"):
+            return str(value).removeprefix("/dev/")
         if kind == "float":
             result: Any = float(value)
+        elif kind == "devices":
+            return _names(parameter, value, where)
         elif kind == "bytes" and isinstance(value, str):
             result = _size(value)
         elif isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
@@ -106,6 +134,20 @@ def _convert(parameter: Parameter, value: Any, where: str) -> Any:
             where,
         )
     return result
+
+
+def _names(parameter: Parameter, value: Any, where: str) -> list[str]:
+    words = value if isinstance(value, list) else str(value).replace(",", " ").split()
+    names = [str(word).removeprefix("/dev/") for word in words]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BlklabError(f"{parameter.name} names {twice} twice", where)
+    if not parameter.least <= len(names) <= parameter.most:
+        raise BlklabError(
+            f"{parameter.name} names {len(names)} devices, {parameter.least:g} to {parameter.most:g} are accepted",
+            where,
+        )
+    return names
 
 
 def _size(text: str) -> int:
@@ -155,12 +197,26 @@ def make_queue(
     seed: int,
     shared: Shared,
 ) -> RequestQueue:
-    """The queue of one device. Devices whose model gives the same key (`shares`) use one tag set."""
-    driver = model.make(settings, host, seed)
+    """The queue of one device. Devices whose model gives the same key (`shares`) use one tag set; those that it is made
+    of must have been made."""
+    driver = model.make(_with_queues(model, settings, shared), host, seed)
     key = model.shares(settings)
     tag_set = shared.tag_sets.get(key) if key else None
     if tag_set is None:
         tag_set = model.tag_set(settings, host.nr_cpus)
-        if key:
+        if key and tag_set is not None:
             shared.tag_sets[key] = tag_set
-    return RequestQueue(name, number, host, driver, tag_set, features)
+    queue = RequestQueue(name, number, host, driver, tag_set, features, shared.bios)
+    shared.queues[name] = queue
+    return queue
+
+
+def _with_queues(model: DeviceModel, settings: Settings, shared: Shared) -> Settings:
+    # The same settings with queues for the names of devices
+    found = dict(settings)
+    for parameter in model.parameters:
+        if parameter.kind == "device":
+            found[parameter.name] = shared.queues.get(settings[parameter.name])
+        elif parameter.kind == "devices":
+            found[parameter.name] = [shared.queues[name] for name in settings[parameter.name]]
+    return found
