@@ -219,16 +219,16 @@ class HardwareQueue:
     def _init_request(self, bio: Bio, cpu: int, tag: int, internal_tag: int) -> Request:
         # blk_mq_rq_ctx_init
         queue = self.queue
-        if internal_tag < 0:
-            rq: Request | None = self.driver_rqs[tag]
-            if rq is None:
-                rq = Request(queue)
-                self.driver_rqs[tag] = rq
+        rq = queue.free_rqs
+        if rq is None:
+            rq = Request(queue)
         else:
-            rq = self.sched_rqs[internal_tag]
-            if rq is None:
-                rq = Request(queue)
-                self.sched_rqs[internal_tag] = rq
+            queue.free_rqs = rq.next
+            rq.next = None
+        if internal_tag < 0:
+            self.driver_rqs[tag] = rq
+        else:
+            self.sched_rqs[internal_tag] = rq
         rq.tag = tag
         rq.internal_tag = internal_tag
         rq.hctx = self

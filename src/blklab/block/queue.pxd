@@ -64,6 +64,7 @@ cdef class RequestQueue:
     cdef readonly WaitQueue frozen_waiters
     cdef public list when_drained
     cdef RequestList one
+    cdef public Request free_rqs
     cdef readonly TimeoutTimer timer
     cdef readonly list ctxs, hctxs, map
 

@@ -151,6 +151,7 @@ class RequestQueue:
         self.frozen_waiters = WaitQueue()
         self.when_drained: list[Callable[[], object]] = []
         self.one = RequestList()
+        self.free_rqs: Request | None = None  # last in, first out: those in use lie in few cache lines
         self.timer = TimeoutTimer(self)
         self.ctxs = [SoftwareQueue(cpu) for cpu in range(host.nr_cpus)]
         self.hctxs: list[HardwareQueue] = []
@@ -585,6 +586,8 @@ class RequestQueue:
             hctx.sched_tags.put(rq.internal_tag, cpu)
             charge(self.host, STEP_TAG_PUT)
             rq.internal_tag = -1
+        rq.next = self.free_rqs
+        self.free_rqs = rq
         if hctx.restart:
             hctx.restart = False
             self.run_async(hctx)

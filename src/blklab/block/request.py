@@ -1,7 +1,7 @@
 """struct request: a run of contiguous bios, the unit that schedulers and drivers handle; and lists of them.
 
 What: one request holds a chain of bios (`bio` .. `biotail`), the sectors they cover, the tags it occupies and where
-it is in its life. Requests belong to a tag and are used again with it, as in the kernel (`static_rqs`).
+it is in its life. Requests are used again, the last one freed first.
 
 Theory of operation
 -------------------
@@ -12,7 +12,8 @@ A request is an `Event`: a device asks its clock for `fire` at the time of servi
 driver (`Driver.rq_done`). A request is in at most one `RequestList`, which links it both ways, so that a scheduler can
 take it out of the middle.
 
-Deliberate differences: no reference count (nothing races with completion here), and `rq.next` serves plug, software
+Deliberate differences: a request does not belong to a tag (`static_rqs`), since a device's thousands of tags are taken
+in turn and its requests would lie all over the memory of who simulates it; no reference count (nothing races with completion here), and `rq.next` serves plug, software
 queue and dispatch list alike, since a request is never in two of them.
 """
 

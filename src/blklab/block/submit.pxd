@@ -44,7 +44,7 @@ cdef class Submitter(Waiter):
     @cython.locals(queue=RequestQueue)
     cdef bint _enter(self, Bio bio) except -1
     @cython.locals(bio=Bio, lower=BioList, same=BioList)
-    cdef bint _take(self) except -1
+    cdef int _take(self) except -1
     @cython.locals(result=int)
     cpdef int advance(self) except -1
     @cython.locals(queue=RequestQueue, stage=int, rq=Request)

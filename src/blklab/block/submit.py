@@ -157,7 +157,7 @@ class Submitter(Waiter):
                 queue.tracer.add(TR_Q, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, 0)
         return True
 
-    def _take(self) -> bool:
+    def _take(self) -> int:
         # __submit_bio_noacct: what the last bio sent on, those for lower devices first, before what was there
         if self.fresh.head is not None:
             lower = self.lower
@@ -176,9 +176,9 @@ class Submitter(Waiter):
         if self.bio is None:
             self.stage = STAGE_ENTER
             self.bio = self.later.popleft()
-            return self.bio is not None
-        charge(self.bio.queue.host, STEP_SUBMIT_BIO)
-        return True
+        else:
+            charge(self.bio.queue.host, STEP_SUBMIT_BIO)
+        return 0
 
     def advance(self) -> int:
         """Go on with what is to be submitted."""
@@ -188,8 +188,9 @@ class Submitter(Waiter):
             if self.plug.flushing and self._flush_step() == YIELD:
                 return YIELD
             if self.bio is None:
-                if not self._take():
+                if self.fresh.head is None and self.bios.head is None and self.later.head is None:
                     return DONE
+                self._take()
                 if self.bio.queue.host.yield_due():  # type: ignore[attr-defined]
                     return YIELD
             result = self._stages(self.bio)
@@ -215,7 +216,6 @@ class Submitter(Waiter):
                 if self.wait_queue is None:
                     queue.wait_unfrozen(self)
                 return self._sleep()
-            self.level = queue
             if queue.bio_based:
                 return self._send_down(queue, bio)
             bio = self._split(bio)
@@ -257,6 +257,7 @@ class Submitter(Waiter):
 
     def _send_down(self, queue: RequestQueue, bio: Bio) -> int:
         # A stacked device makes of it what it wants
+        self.level = queue
         if queue.driver.submit_bio(self, bio) == WAIT:
             self.stage = STAGE_SPLIT
             return self._sleep()
@@ -282,6 +283,7 @@ class Submitter(Waiter):
         if fits == bio.nr_sectors:
             return bio
         charge(queue.host, STEP_SPLIT)
+        self.level = queue
         part = queue.bios.get()
         part.parent = bio
         part.submitter = bio.submitter

@@ -14,7 +14,9 @@ cdef class TimeoutTimer(Event):
     cdef readonly int64_t expired
 
     cpdef int arm(self, int64_t deadline_ns) except -1
-    @cython.locals(host=Host, earliest=int64_t, hctx=HardwareQueue, rqs=list, rq=Request)
+    @cython.locals(host=Host, earliest=int64_t, hctx=HardwareQueue, rq=Request)
     cpdef int fire(self, int64_t now_ns) except -1
+    @cython.locals(rqs=list, rq=Request)
+    cdef list _started(self, HardwareQueue hctx)
     @cython.locals(queue=RequestQueue, status=int)
     cdef int _late(self, Request rq, int64_t now_ns) except -1

@@ -19,6 +19,7 @@ import cython
 from blklab.core.clock import Event
 
 if TYPE_CHECKING:
+    from blklab.block.hwqueue import HardwareQueue
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
 
@@ -48,19 +49,29 @@ class TimeoutTimer(Event):
         self.armed = False
         earliest = NEVER_NS
         for hctx in self.queue.hctxs:
-            for rqs in (hctx.driver_rqs, hctx.sched_rqs):
-                for rq in rqs:
-                    if rq is not None and rq.state == RQ_STARTED:
-                        if rq.deadline_ns <= now_ns:
-                            self._late(rq, now_ns)
-                        if rq.state == RQ_STARTED and rq.deadline_ns < earliest:
-                            earliest = rq.deadline_ns
+            for rq in self._started(hctx):
+                if rq.deadline_ns <= now_ns:
+                    self._late(rq, now_ns)
+                if rq.state == RQ_STARTED and rq.deadline_ns < earliest:
+                    earliest = rq.deadline_ns
         if earliest != NEVER_NS:
             self.arm(earliest)
         elif self.queue.usage == 0:
             for hctx in self.queue.hctxs:
                 hctx.tag_idle()
         return 0
+
+    def _started(self, hctx: HardwareQueue) -> list[Request]:
+        # In order of tags. A table keeps the last request that had a tag, which may have another one by now
+        found = []
+        for rqs in (hctx.driver_rqs, hctx.sched_rqs):
+            for tag, rq in enumerate(rqs):
+                if rq is None or rq.state != RQ_STARTED or rq.hctx is not hctx:
+                    continue
+                scheduled = rq.internal_tag >= 0
+                if scheduled == (rqs is hctx.sched_rqs) and tag == (rq.internal_tag if scheduled else rq.tag):
+                    found.append(rq)
+        return found
 
     def _late(self, rq: Request, now_ns: int) -> int:
         queue = self.queue
