@@ -173,8 +173,8 @@ def test_the_progress_line_can_be_had_and_be_kept_away(simulation: Simulation) -
         (["--costs=icpe24", "--zero-costs"], "--zero-costs: contradicts --costs icpe24"),
         (["--set=queue"], "--set: 'queue' is not PATH=VALUE"),
         (
-            ["--set=feature/late_bio_split=0"],
-            "--set feature/late_bio_split: feature late_bio_split is not built yet",
+            ["--set=feature/plug_sorted=2"],
+            "--set feature/plug_sorted: feature plug_sorted is not built yet",
         ),
     ],
 )

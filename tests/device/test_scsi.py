@@ -12,7 +12,10 @@ import pytest
 
 from blklab.block.attributes import attribute_paths, read, write
 from blklab.block.consts import OP_WRITE, STS_MEDIUM, STS_OK, STS_TIMEOUT
+from blklab.block.limits import QueueLimits
 from blklab.core.errors import AttributeRefused, BlklabError
+from blklab.sim.build import build
+from blklab.sim.machine import MachineBuilder
 
 Rig = Callable[..., Any]
 NOT_PARAMETERS = ("name", "model", "size_sectors")
@@ -292,3 +295,33 @@ def test_a_wrong_parameter_gives_one_clear_error(
 ) -> None:
     with pytest.raises(BlklabError, match=message):
         device_rig("scsi", settings)
+
+
+def unmap_limits(**settings: object) -> QueueLimits:
+    builder = MachineBuilder()
+    device = builder.device("sda", "test")
+    device.set_model("scsi", "test")
+    for name, value in settings.items():
+        device.set_parameter(name, value, "test")  # type: ignore[arg-type]
+    return build(builder.build()).queue("sda").limits
+
+
+def test_unmap_limits_are_those_of_sd() -> None:
+    # Capture split/discard-scsi; sd_config_discard
+    given = {"lbpu": 1, "unmap_max_blocks": 2048, "unmap_granularity": 64, "unmap_alignment": 8}
+    limits = unmap_limits(dev_size_mb=64, **given)
+    assert (limits.max_discard_sectors, limits.max_hw_discard_sectors) == (2048, 2048)
+    assert (limits.discard_granularity_bytes, limits.discard_alignment_bytes) == (32768, 4096)
+    assert (limits.max_discard_segments, limits.max_write_zeroes_sectors) == (1, 65535)
+
+    large = unmap_limits(lbpu=1, sector_size=4096, physblk_exp=2)
+    assert large.max_discard_sectors == 0x7FFFFF << 3  # SD_MAX_WS16_BLOCKS
+    assert large.discard_granularity_bytes == 16384  # the physical block
+
+    for without in ({"lbpu": 0}, {"lbpu": 1, "unmap_max_blocks": 0}, {"lbpu": 1, "fake_rw": 1}):
+        assert unmap_limits(**without).max_discard_sectors == 0
+
+
+def test_unmap_alignment_is_below_the_granularity() -> None:
+    with pytest.raises(BlklabError, match="unmap_alignment 64 must be below unmap_granularity, which is 64"):
+        unmap_limits(lbpu=1, unmap_granularity=64, unmap_alignment=64)

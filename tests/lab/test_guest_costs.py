@@ -36,6 +36,10 @@ GAPS = [
     ("merge/none-read", "G D,D Q", 0.02),
     ("split/max128k-bs1m", "Q X", 0.01),
     ("split/max128k-bs1m", "X G", 0.01),
+    ("split/dm-stripe4-bs1m", "Q X", 0.01),
+    ("split/dm-stripe4-bs1m", "X X", 0.01),
+    ("split/dm-stripe4-odd", "X X", 0.02),
+    ("split/md-raid0-4-bs1m", "X X", 0.13),
 ]
 
 
@@ -53,6 +57,8 @@ def test_the_model_takes_the_guests_time(case: str, pair: str, relative: float) 
 
 def test_every_figure_names_the_gap_it_was_read_off() -> None:
     read_off = re.compile(r"[A-Z]+>[A-Z]+|last Q|sum of")
-    elsewhere = re.compile(r"share of the same|the same:|as lock_ctx|assumed|the rest of it")
+    elsewhere = re.compile(
+        r"share of the same|the same[:,]|as lock_ctx|assumed|the rest of it|in a batch of|of the guest|estimated by reading"
+    )
     for cost in load_costs(COSTS).costs:
         assert read_off.search(cost.source) or elsewhere.search(cost.source), cost

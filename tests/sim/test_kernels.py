@@ -99,7 +99,9 @@ def test_a_built_feature_is_asked_for_somewhere(feature: str) -> None:
         ("4.19", {"dispatch_busy": 1, "list_splice_insert": 1, "dequeue_one_by_one_with_budget": 0}),
         ("4.14.7", {"dequeue_one_by_one_with_budget": 0}),
         ("4.2", {"late_bio_split": 0}),
-        ("4.3", {"late_bio_split": 1, "default_max_sectors": 2560}),
+        ("4.3", {"late_bio_split": 1, "fast_bio_split": 0, "default_max_sectors": 2560}),
+        ("4.4", {"fast_bio_split": 1, "large_dio_bios": 0}),
+        ("4.10", {"large_dio_bios": 1}),
         (
             "5.15",
             {"plug_max": 16, "plug_max_several_queues": 64, "plug_lifo": 0, "mq_deadline_prio_aging": 0},

@@ -136,9 +136,11 @@ def test_cpu_kernel_and_features() -> None:
     assert (machine.kernel, machine.features.plug_lifo) == ("5.4", 0)
 
 
-def test_the_examples_of_the_forms_are_accepted() -> None:
+def test_the_examples_of_the_forms_are_accepted(tmp_path: Path) -> None:
+    file = tmp_path / "m.toml"
+    file.write_text('extends = "default"\n[volume.data]\ndevice = "nvme0n1"\n')
     for _, example, _ in SETTING_FORMS:
-        assert load_machine("null" if "nullb0" in example else "default", [example]).devices
+        assert load_machine("null" if "nullb0" in example else file, [example]).devices
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ WRONG = {  # text: (place, what the message must say)
     "[a]\nrw=read:x\n": ("job.fio:2", "not a size"),
     "[a]\nfile_service_type=random:0\n": ("job.fio:2", "1 or more"),
     "[a]\nstartdelay=5-2\n": ("job.fio:2", "less than"),
-    "[a]\nfsync=1\n": ("job.fio:2", "not built"),
+    "[a]\nsync_file_range=write:1\n": ("job.fio:2", "not built"),
     "[a]\nthread\ndirect\n": ("job.fio:3", "needs a value"),
     "[a]\nfilename=\n": ("job.fio:2", "needs a value"),
     "[a]\nfilename=${NO_SUCH_VARIABLE_IS_SET}\n": ("job.fio:2", "needs a value"),

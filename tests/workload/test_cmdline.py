@@ -127,5 +127,5 @@ def test_public_command_lines(shared: Path) -> None:
             accepted += 1
         except BlklabError as error:
             refused.append(str(error))
-    assert accepted == 14
-    assert [message.split(":")[0] for message in refused] == ["--fdatasync", "--bs", "--sync"]
+    assert accepted == 16
+    assert [message.split(":")[0] for message in refused] == ["--bs"]

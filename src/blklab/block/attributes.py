@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blklab.block.elevator import elevator_names
 from blklab.block.features import scheduler_available
+from blklab.block.stacking import alignment_offset, discard_alignment
 from blklab.block.switch import set_elevator, set_nr_requests
 from blklab.core.errors import AttributeRefused, BlklabError, nearest
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from blklab.block.queue import RequestQueue
 
 Value = int | str
+
+UINT_MAX = (1 << 32) - 1
+ALL_ONES = (1 << 64) - 1
 
 # kstrtol: digits, perhaps a sign before them and one newline behind
 NUMBER = re.compile(r"[+-]?[0-9]{1,20}\n?", re.ASCII)
@@ -67,6 +71,8 @@ def tunable(
 
 
 def _set_scheduler(queue: RequestQueue, text: str) -> None:
+    if queue.bio_based:
+        return  # kernel: taken whatever it says, and ignored
     name = text.strip()
     if not scheduler_available(queue.features, name):
         raise AttributeRefused(f"Linux {queue.features.kernel} has no scheduler {name!r} (EINVAL)")
@@ -79,6 +85,8 @@ def _set_scheduler(queue: RequestQueue, text: str) -> None:
 
 
 def _scheduler(queue: RequestQueue) -> str:
+    if queue.bio_based:
+        return "none"
     names = [name for name in elevator_names() if scheduler_available(queue.features, name)]
     if queue.elevator_name not in names:
         names.append(queue.elevator_name)
@@ -100,6 +108,10 @@ def _set_max_sectors_kb(queue: RequestQueue, text: str) -> None:
     limits = queue.limits
     most = limits.max_hw_sectors >> 1
     value = number(text)
+    if limits.max_dev_sectors and most > limits.max_dev_sectors >> 1:
+        most = limits.max_dev_sectors >> 1
+        if value > most:
+            raise AttributeRefused(f"{value} is more than the device itself takes, {most} KiB (EINVAL)")
     if value > most:
         raise AttributeRefused(f"{value} is above max_hw_sectors_kb, which is {most} (EINVAL)")
     if value < 4:
@@ -136,11 +148,39 @@ def _set_write_cache(queue: RequestQueue, text: str) -> None:
 def _set_discard_max(queue: RequestQueue, text: str) -> None:
     limits = queue.limits
     value = number(text)
-    if limits.discard_granularity_bytes == 0 or value % limits.discard_granularity_bytes:
+    granularity = limits.discard_granularity_bytes
+    # kernel: it masks with granularity - 1, so without a granularity only 0 passes
+    if value & (granularity - 1 if granularity else ALL_ONES):
         raise AttributeRefused(
-            f"{value} is not a multiple of discard_granularity, which is {limits.discard_granularity_bytes} (EINVAL)"
+            f"{value} is not a multiple of discard_granularity, which is {granularity} (EINVAL)"
         )
+    if value >> 9 > UINT_MAX:
+        raise AttributeRefused(f"{value} bytes are more than 2^32 sectors (EINVAL)")
     limits.max_discard_sectors = min(value >> 9, limits.max_hw_discard_sectors)
+
+
+def _set_nr_requests(queue: RequestQueue, text: str) -> None:
+    if queue.bio_based:
+        raise AttributeRefused("the device takes bios and has no requests (EINVAL)")
+    set_nr_requests(queue, number(text))
+
+
+def _alignment_offset(queue: RequestQueue) -> int:
+    # bdev_alignment_offset
+    limits = (queue.whole or queue).limits
+    if limits.misaligned:
+        return -1
+    if queue.whole is not None:
+        return alignment_offset(limits, queue.start_sector)
+    return int(limits.alignment_offset_bytes)
+
+
+def _discard_alignment(queue: RequestQueue) -> int:
+    # bdev_discard_alignment
+    limits = (queue.whole or queue).limits
+    if queue.whole is not None:
+        return discard_alignment(limits, queue.start_sector)
+    return int(limits.discard_alignment_bytes)
 
 
 QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
@@ -149,7 +189,7 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
         "queue/nr_requests",
         "requests a hardware queue may have",
         lambda q: q.nr_requests,
-        lambda q, text: set_nr_requests(q, number(text)),
+        _set_nr_requests,
     ),
     Attribute(
         "queue/nomerges",
@@ -226,6 +266,8 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
         _set_write_cache,
     ),
     Attribute("queue/fua", "whether the driver takes FUA", lambda q: int(q.fua)),
+    Attribute("alignment_offset", "bytes to the first physical block; -1: misaligned", _alignment_offset),
+    Attribute("discard_alignment", "bytes to the first unit that can be discarded", _discard_alignment),
     Attribute("stat", "ios, merges, sectors, ms of reads and writes, and so on", lambda q: _stat(q)),
     Attribute(
         "inflight",
@@ -263,10 +305,18 @@ def _state(hctx: HardwareQueue) -> str:
     return "|".join(name for name, on in flags.items() if on)
 
 
+def _visible(queue: RequestQueue, path: str) -> bool:
+    # A partition has no folder queue/, and what takes bios no requests that time out (queue_attr_visible)
+    if queue.whole is not None and path.startswith("queue/"):
+        return False
+    return not (queue.bio_based and path == "queue/io_timeout")
+
+
 def all_attributes(queue: RequestQueue) -> Iterator[tuple[str, Attribute, Any]]:
     """Path, attribute and what it belongs to, of all that a queue has now."""
     for attribute in QUEUE_ATTRIBUTES:
-        yield attribute.path, attribute, queue
+        if _visible(queue, attribute.path):
+            yield attribute.path, attribute, queue
     for attribute in queue.driver.attributes(queue):
         yield attribute.path, attribute, queue.driver
     elevator = queue.elevator

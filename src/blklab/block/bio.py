@@ -25,11 +25,24 @@ import cython
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from blklab.block.iostat import IoStat
     from blklab.block.queue import RequestQueue
     from blklab.block.submit import Submitter
 
 if not cython.compiled:
-    from blklab.block.consts import F_FUA, F_PREFLUSH, F_SYNC, OP_READ, PAGE_BYTES, STS_OK
+    from blklab.block.consts import (
+        F_FUA,
+        F_PREFLUSH,
+        F_SYNC,
+        F_TRACED,
+        OP_READ,
+        PAGE_BYTES,
+        STS_OK,
+        TR_A,
+        TR_C,
+    )
+    from blklab.core.charging import charge
+    from blklab.core.steps import STEP_END_BIO
 
 
 class BioEnd:
@@ -43,7 +56,7 @@ class BioEnd:
 
 class Bio:
     """One block I/O. `sector` and `nr_sectors` are what is still to be submitted of it; `io` is its maker's
-    (bi_private), and so is `start_ns`."""
+    (bi_private), and so is `start_ns`; `part`: the counters of the partition that it was sent to, if it was."""
 
     def __init__(self) -> None:
         self.next: Bio | None = None
@@ -53,6 +66,7 @@ class Bio:
         self.io: object = None
         self.end_io: BioEnd | None = None
         self.blkg: object = None
+        self.part: IoStat | None = None
         self.op = OP_READ
         self.flags = 0
         self.status = STS_OK
@@ -67,6 +81,47 @@ class Bio:
     def is_sync(self) -> bool:
         """Reads, and writes somebody waits for: what the kernel's op_is_sync says."""
         return self.op == OP_READ or (self.flags & (F_SYNC | F_FUA | F_PREFLUSH)) != 0
+
+    def endio(self, status: int) -> int:
+        """bio_endio: it has ended, or one of its parts: when that was the last of them, tell who waits for it. The
+        first error wins. C is traced here for a bio that was never in a request."""
+        bio = self
+        while True:
+            if status and not bio.status:
+                bio.status = status
+            bio.remaining -= 1
+            if bio.remaining:
+                return 0
+            queue = bio.queue
+            if bio.flags & F_TRACED and queue.trace_mask & TR_C:
+                queue.tracer.add(
+                    TR_C, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, bio.status
+                )
+            parent = bio.parent
+            if parent is None:
+                end_io = bio.end_io
+                if end_io is not None:
+                    # Kept here, as it may give up the bio, which may be all that has it
+                    return end_io.bio_end_io(bio)
+                charge(queue.host, STEP_END_BIO)
+                bio.submitter.bio_done(bio)
+                queue.bios.put(bio)
+                return 0
+            status = bio.status
+            queue.bios.put(bio)
+            bio = parent
+
+    def remap_partition(self) -> int:
+        """blk_partition_remap: the bio of a partition goes to the disk that it is on. A is traced there."""
+        partition = self.queue
+        disk = partition.whole
+        sector = self.sector
+        self.sector += partition.start_sector
+        self.queue = disk
+        self.part = partition.stat
+        if disk.trace_mask & TR_A:
+            disk.tracer.add(TR_A, disk.number, self.op, self.flags, self.sector, self.nr_sectors, sector)
+        return 0
 
 
 class BioList:
@@ -143,5 +198,6 @@ class BioPool:
         bio.io = None
         bio.end_io = None
         bio.blkg = None
+        bio.part = None
         bio.next = self.free
         self.free = bio

@@ -50,6 +50,7 @@ STATUS_NAMES = {
 STATUS_ERRNO = {STS_OK: 0, STS_NOTSUPP: 95, STS_TIMEOUT: 110, STS_MEDIUM: 61, STS_IOERR: 5, STS_AGAIN: 11}
 
 PAGE_BYTES = 4096
+MOST_BIO_SECTORS = 8388607  # a bio's size is 32 bits of bytes
 UNLIMITED = 0x7FFFFFFF  # sectors, where a device says nothing
 
 # What a step of the submission or of a queue run returns
@@ -97,7 +98,8 @@ MAX_WAKE_BATCH = 8  # SBQ_WAKE_BATCH
 RESOURCE_DELAY_NS = 3000000  # BLK_MQ_RESOURCE_DELAY
 BUDGET_DELAY_NS = 3000000  # BLK_MQ_BUDGET_DELAY
 ROUND_NS = 1000000000  # a scheduler's round ends after HZ jiffies and goes on in a worker
-MAX_BIO_BYTES = 1048576  # BIO_MAX_VECS pages of 4 KiB
+MAX_BIO_VECS = 256  # BIO_MAX_VECS
+MAX_BIO_BYTES = 1048576  # so many pages of 4 KiB
 
 # What merging a bio found
 MERGE_NONE = 0

@@ -7,7 +7,7 @@ from blklab.block.request cimport Request
 from blklab.block.submit cimport Submitter
 
 cdef class Driver:
-    cdef public bint has_budget, has_commit_rqs, ends_in_irq, bio_based
+    cdef public bint has_budget, has_commit_rqs, ends_in_irq, bio_based, blocking
     cdef readonly list queues
 
     cpdef int submit_bio(self, Submitter submitter, Bio bio) except -1

@@ -22,6 +22,8 @@ A stacked device (`stack/`) has no hardware queues: it sets `bio_based` and defi
 bio of the device whole (the kernel's block_device_operations.submit_bio) and sends it, or bios it makes of it, on to
 other devices with `submitter.submit_noacct`. They are submitted after it has returned, lower devices first.
 
+A driver whose `queue_rq` may sleep sets `blocking` (BLK_MQ_F_BLOCKING): only workers run its hardware queues.
+
 A driver that ends requests in its own interrupt, where others have the block layer take them to the right CPU
 (`rq_affinity`) and softirq, sets `ends_in_irq`.
 """
@@ -52,6 +54,7 @@ class Driver:
         self.has_commit_rqs = False
         self.ends_in_irq = False
         self.bio_based = False
+        self.blocking = False
         self.queues: list[RequestQueue] = []
 
     def attach(self, queue: RequestQueue) -> None:
@@ -65,7 +68,8 @@ class Driver:
 
     def merge_bvec(self, queue: RequestQueue, sector: int) -> int:
         """How many sectors a bio that begins at `sector` may have, as a device answers to who builds the bio before
-        late_bio_split (merge_bvec_fn): a stacked device says where its chunk ends, and asks the member there."""
+        late_bio_split (merge_bvec_fn): a stacked device says where its chunk ends, and asks the member there (a
+        merge_bvec step for each device that is asked is charged by who asks it)."""
         return UNLIMITED
 
     def queue_rq(self, hctx: HardwareQueue, rq: Request, last: bool) -> int:

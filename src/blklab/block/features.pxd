@@ -20,7 +20,9 @@ cdef class Features:
     cdef public int sched_use_hw_tag
     cdef public int shared_sched_tags
     cdef public int late_bio_split
+    cdef public int fast_bio_split
     cdef public int large_dio_bios
+    cdef public int dm_stripe_merge
     cdef public int default_max_sectors
     cdef public int throttle_split_iops
     cdef public int legacy_request_fn

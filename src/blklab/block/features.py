@@ -173,10 +173,30 @@ FEATURES: list[Feature] = [
         "late_bio_split",
         "bool",
         1,
-        False,
+        True,
         "bios may have any size and are cut at the queue; before: merge_bvec asked",
     ),
-    Feature("large_dio_bios", "bool", 1, False, "direct I/O maps its pages straight into large bios"),
+    Feature(
+        "fast_bio_split",
+        "bool",
+        1,
+        True,
+        "a part cut off a bio shares its memory segments; before, each cut copied all that were left",
+    ),
+    Feature(
+        "large_dio_bios",
+        "bool",
+        1,
+        True,
+        "direct I/O maps its pages straight into large bios; before: fs/direct-io.c, page by page",
+    ),
+    Feature(
+        "dm_stripe_merge",
+        "bool",
+        1,
+        True,
+        "dm-stripe has a merge function; before, over other stacked devices it took bios of one page",
+    ),
     Feature(
         "default_max_sectors",
         "int",
@@ -282,7 +302,9 @@ class Features:
     sched_use_hw_tag: int
     shared_sched_tags: int
     late_bio_split: int
+    fast_bio_split: int
     large_dio_bios: int
+    dm_stripe_merge: int
     default_max_sectors: int
     throttle_split_iops: int
     legacy_request_fn: int

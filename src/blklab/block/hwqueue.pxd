@@ -9,6 +9,7 @@ from blklab.block.consts cimport (BUSY_FACTOR, BUSY_WEIGHT, F_FUA, F_PREFLUSH, H
                                   HOOK_PREPARE, RQ_GOT, RQF_ELV, RQF_ELVPRIV, RQF_HW_TAG, RQF_IO_STAT,
                                   RQF_MQ_INFLIGHT, STS_OK, WORK_BATCH)
 from blklab.block.dispatch cimport RunWork
+from blklab.block.flush cimport FlushQueue
 from blklab.block.elevator cimport Elevator
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request, RequestList
@@ -41,6 +42,7 @@ cdef class HardwareQueue:
     cdef readonly Lock lock
     cdef public object driver_data, sched_data
     cdef public RunWork work
+    cdef public FlushQueue fq
 
     @cython.locals(index=int, bit=uint64_t)
     cpdef void mark_pending(self, SoftwareQueue ctx) noexcept
@@ -67,5 +69,6 @@ cdef class HardwareQueue:
     cpdef bint get_driver_tag(self, Request rq) except -1
     @cython.locals(tag=int)
     cpdef int put_driver_tag(self, Request rq) except -1
+    cpdef int insert_flush(self, Request rq, Submitter submitter) except -1
     cpdef int next_wait_index(self) noexcept
     cpdef int next_work_cpu(self) except -2

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from blklab.block.flush import FlushQueue
 from blklab.block.request import Request, RequestList
 from blklab.block.sbitmap import Waiter
 from blklab.block.tags import TagUser
@@ -101,6 +102,7 @@ class HardwareQueue:
         self.driver_data: object = None
         self.sched_data: object = None
         self.work: RunWork | None = None
+        self.fq: FlushQueue | None = None
 
     def add_ctx(self, ctx: SoftwareQueue) -> None:
         """Map a CPU's software queue here."""
@@ -304,6 +306,12 @@ class HardwareQueue:
             rq.rq_flags &= ~RQF_MQ_INFLIGHT
             self.user.nr_active -= 1
         return self.tags.put(tag, rq.ctx.cpu)
+
+    def insert_flush(self, rq: Request, submitter: Submitter) -> int:
+        """A request made for a bio with PREFLUSH or FUA goes to the flush machine of this queue."""
+        if self.fq is None:
+            self.fq = FlushQueue(self)
+        return self.fq.insert(rq, submitter)
 
     def next_wait_index(self) -> int:
         """The wait queue for the next waiter: all eight in turn (bt_wait_ptr)."""

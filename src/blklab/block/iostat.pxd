@@ -12,3 +12,8 @@ cdef class IoStat:
     cpdef void unmade(self, int op) noexcept
     @cython.locals(jiffies=int64_t, group=int)
     cpdef void done(self, int op, int64_t nr_sectors, int64_t start_ns, int64_t now_ns) noexcept
+    @cython.locals(group=int)
+    cpdef void bio_started(self, int op, int64_t nr_sectors, int64_t now_ns) noexcept
+    @cython.locals(jiffies=int64_t, group=int)
+    cpdef void bio_done(self, int op, int64_t start_ns, int64_t now_ns) noexcept
+    cpdef void flush_done(self, int64_t start_ns, int64_t now_ns) noexcept

@@ -70,6 +70,31 @@ class IoStat:
         else:
             self.in_flight_read -= 1
 
+    def bio_started(self, op: int, nr_sectors: int, now_ns: int) -> None:
+        """bdev_start_io_acct: a device that takes bios counts an I/O and its sectors when it begins."""
+        self.started(op, now_ns)
+        group = op & 1 if op < 2 or op == 9 else (2 if op == 3 else 3)
+        self.ios[group] += 1
+        self.sectors[group] += nr_sectors
+
+    def bio_done(self, op: int, start_ns: int, now_ns: int) -> None:
+        """bdev_end_io_acct: its time is counted in whole jiffies."""
+        jiffies = now_ns // self.jiffy_ns
+        if jiffies != self.stamp:
+            self.io_ticks += jiffies - self.stamp
+            self.stamp = jiffies
+        group = op & 1 if op < 2 or op == 9 else (2 if op == 3 else 3)
+        self.time_ns[group] += (jiffies - start_ns // self.jiffy_ns) * self.jiffy_ns
+        if op & 1:
+            self.in_flight_write -= 1
+        else:
+            self.in_flight_read -= 1
+
+    def flush_done(self, start_ns: int, now_ns: int) -> None:
+        """blk_account_io_flush: a flush of the device has completed."""
+        self.ios[3] += 1
+        self.time_ns[3] += now_ns - start_ns
+
     def stat_line(self) -> list[int]:
         """The numbers of the `stat` attribute: for reads and writes ios, merges, sectors, ms; in flight, busy ms,
         weighted ms; the four of discards; ios and ms of flushes."""
@@ -80,4 +105,4 @@ class IoStat:
             line += [self.ios[group], self.merges[group], self.sectors[group], ms[group]]
         line += [self.in_flight_read + self.in_flight_write, busy_ms, sum(self.time_ns) // 1_000_000]
         line += [self.ios[DISCARD], self.merges[DISCARD], self.sectors[DISCARD], ms[DISCARD]]
-        return [*line, self.ios[FLUSH], ms[FLUSH]]
+        return [*line, self.ios[3], ms[FLUSH]]

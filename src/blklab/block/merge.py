@@ -31,6 +31,7 @@ if not cython.compiled:
         MERGE_OK,
         OP_DISCARD,
         OP_FLUSH,
+        OP_WRITE,
         OP_WRITE_ZEROES,
         RQ_STARTED,
         RQF_FLUSH_SEQ,
@@ -92,7 +93,7 @@ class Merger:
     def _fits(self, rq: Request, sector: int, nr_sectors: int, segments: int) -> bool:
         # ll_back_merge_fn / ll_front_merge_fn; `sector`: where the merged request would start
         limits = self.queue.limits
-        if rq.nr_sectors + nr_sectors > limits.request_max_sectors(sector):
+        if rq.nr_sectors + nr_sectors > limits.request_max_sectors(rq.op, sector):
             return self._no_merge(rq)
         if rq.op == OP_DISCARD:
             return True
@@ -101,18 +102,21 @@ class Merger:
         rq.nr_segments += segments
         return True
 
-    def _gap(self, before: Bio, after: Bio) -> bool:
-        # req_gap_back_merge: with a virt boundary, the first must end and the second begin on it
+    def _gap(self, first: Bio, before: Bio, after: Bio) -> bool:
+        # bio_will_gap: with a virt boundary, what comes before must end and what comes after begin on it, and nothing
+        # is appended to a request whose `first` bio does not begin on it
         mask = self.queue.limits.virt_boundary_mask
-        if mask == 0:
+        if before.op > OP_WRITE:
             return False
         end = before.buffer_offset_bytes + (before.nr_sectors << 9)
-        return ((end | after.buffer_offset_bytes) & mask) != 0
+        return ((first.buffer_offset_bytes | end | after.buffer_offset_bytes) & mask) != 0
 
     def back_merge(self, rq: Request, bio: Bio, segments: int) -> int:
         """Append `bio` to `rq` if limits allow it: MERGE_OK or MERGE_FAILED. Traces M."""
         queue = self.queue
-        if self._gap(rq.biotail, bio) or not self._fits(rq, rq.sector, bio.nr_sectors, segments):
+        if queue.limits.virt_boundary_mask and self._gap(rq.bio, rq.biotail, bio):
+            return MERGE_FAILED
+        if not self._fits(rq, rq.sector, bio.nr_sectors, segments):
             return MERGE_FAILED
         charge(queue.host, STEP_MERGE)
         if queue.trace_mask & TR_M:
@@ -124,12 +128,16 @@ class Merger:
         rq.nr_sectors += bio.nr_sectors
         if rq.rq_flags & RQF_IO_STAT:
             queue.stat.merged(rq.op)
+            if rq.part is not None:
+                rq.part.merged(rq.op)
         return MERGE_OK
 
     def front_merge(self, rq: Request, bio: Bio, segments: int) -> int:
         """Put `bio` before `rq` if limits allow it: MERGE_OK or MERGE_FAILED. Traces F."""
         queue = self.queue
-        if self._gap(bio, rq.bio) or not self._fits(rq, bio.sector, bio.nr_sectors, segments):
+        if queue.limits.virt_boundary_mask and self._gap(bio, bio, rq.bio):
+            return MERGE_FAILED
+        if not self._fits(rq, bio.sector, bio.nr_sectors, segments):
             return MERGE_FAILED
         charge(queue.host, STEP_MERGE)
         if queue.trace_mask & TR_F:
@@ -142,6 +150,8 @@ class Merger:
         rq.nr_sectors += bio.nr_sectors
         if rq.rq_flags & RQF_IO_STAT:
             queue.stat.merged(rq.op)
+            if rq.part is not None:
+                rq.part.merged(rq.op)
         return MERGE_OK
 
     def discard_merge(self, rq: Request, bio: Bio) -> int:
@@ -150,7 +160,7 @@ class Merger:
         limits = queue.limits
         if (
             rq.nr_segments >= limits.max_discard_segments
-            or rq.nr_sectors + bio.nr_sectors > limits.max_discard_sectors
+            or rq.nr_sectors + bio.nr_sectors > limits.request_max_sectors(rq.op, rq.sector)
         ):
             self._no_merge(rq)
             return MERGE_FAILED
@@ -162,6 +172,8 @@ class Merger:
         rq.nr_segments += 1
         if rq.rq_flags & RQF_IO_STAT:
             queue.stat.merged(rq.op)
+            if rq.part is not None:
+                rq.part.merged(rq.op)
         return MERGE_OK
 
     def attempt_bio_merge(self, rq: Request, bio: Bio, segments: int, ask_elevator: bool) -> int:
@@ -221,15 +233,19 @@ class Merger:
             if rq.nr_segments >= limits.max_discard_segments:
                 self._no_merge(rq)
                 return False
-            if rq.nr_sectors + following.nr_sectors > limits.max_discard_sectors:
+            if rq.nr_sectors + following.nr_sectors > limits.request_max_sectors(rq.op, rq.sector):
                 self._no_merge(rq)
                 return False
         else:
-            if rq.sector + rq.nr_sectors != following.sector or self._gap(rq.biotail, following.bio):
+            if rq.sector + rq.nr_sectors != following.sector or self._gap(rq.bio, rq.biotail, following.bio):
                 return False
-            if rq.nr_sectors + following.nr_sectors > limits.request_max_sectors(rq.sector):
+            if rq.nr_sectors + following.nr_sectors > limits.request_max_sectors(rq.op, rq.sector):
                 return False
-            if rq.op != OP_DISCARD and rq.nr_segments + following.nr_segments > limits.max_segments:
+            most = limits.max_segments
+            if rq.op == OP_DISCARD:
+                # 1 here: requests to discard one range are never joined, only bios are
+                most = limits.max_discard_segments
+            if rq.nr_segments + following.nr_segments > most:
                 return False
         rq.nr_segments += following.nr_segments
         if following.start_ns < rq.start_ns:
@@ -240,6 +256,9 @@ class Merger:
         if following.rq_flags & RQF_IO_STAT:
             queue.stat.merged(following.op)
             queue.stat.unmade(following.op)
+            if following.part is not None:
+                following.part.merged(following.op)
+                following.part.unmade(following.op)
         if queue.trace_mask & TR_M:
             queue.tracer.add(
                 TR_M, queue.number, following.op, following.flags, following.sector, following.nr_sectors, 0

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from blklab.block.features import Features
     from blklab.core.host import Host
 
-MODULES = ("device.null", "device.scsi", "device.ssd")
+MODULES = (
+    "device.null",
+    "device.scsi",
+    "device.ssd",
+    "device.virtio",
+    "stack.linear",
+    "stack.stripe",
+    "stack.raid0",
+    "stack.partition",
+    "stack.delay",
+    "stack.flakey",
+    "stack.error",
+)
 
 Settings = dict[str, Any]
 
@@ -44,7 +56,8 @@ class Parameter(NamedTuple):
 class DeviceModel(NamedTuple):
     """A model. `make(settings, host, seed)` gives the driver, `tag_set(settings, nr_cpus)` its tags;
     `presets()` names its presets with their settings. Devices for which `shares(settings)` is the same key
-    use one tag set; '': its own. A stacked device that takes bios has no tags: `no_tags`."""
+    use one tag set; '': its own. A stacked device that takes bios has no tags: `no_tags`. `shares_members`: others of
+    such a kind may lie on the same member, each on a part of it."""
 
     name: str
     help: str
@@ -53,6 +66,7 @@ class DeviceModel(NamedTuple):
     tag_set: Callable[[Settings, int], TagSet | None]
     presets: Callable[[], Mapping[str, Settings]]
     shares: Callable[[Settings], str] = lambda settings: ""
+    shares_members: bool = False
 
     def members(self, settings: Settings) -> list[str]:
         """The names of the devices that one with these settings is made of."""
@@ -120,7 +134,7 @@ def _convert(parameter: Parameter, value: Any, where: str) -> Any:
         elif kind == "devices":
             return _names(parameter, value, where)
         elif kind == "bytes" and isinstance(value, str):
-            result = _size(value)
+            result = size_bytes(value)
         elif isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
             raise ValueError
         else:
@@ -150,8 +164,9 @@ def _names(parameter: Parameter, value: Any, where: str) -> list[str]:
     return names
 
 
-def _size(text: str) -> int:
-    # 4k, 1M, 1GiB, 2T: powers of 1024, as sizes of devices are written here; plain numbers are bytes
+def size_bytes(text: str) -> int:
+    """4k, 1M, 1GiB, 2T: powers of 1024, as sizes of devices are written here; plain numbers are bytes. Raises
+    ValueError."""
     text = text.strip().lower().removesuffix("b").removesuffix("i")
     shift = {"k": 10, "m": 20, "g": 30, "t": 40}.get(text[-1:], 0)
     return int(float(text[: -1 if shift else None]) * (1 << shift))

@@ -3,20 +3,21 @@ from libc.stdint cimport int64_t
 from blklab.core.clock cimport Clock
 from blklab.core.charging cimport charge
 from blklab.core.host cimport Host
-from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_END_BIO, STEP_INSERT, STEP_LOCK_CTX,
+from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_INSERT, STEP_LOCK_CTX,
                                 STEP_LOCK_HCTX, STEP_QUEUE_RQ, STEP_REMOTE_COMPLETE, STEP_REQUEUE,
                                 STEP_RQ_INIT, STEP_SCHED_INSERT, STEP_SCHED_TAG_GET, STEP_SOFTIRQ,
                                 STEP_TAG_GET, STEP_TAG_PUT)
 from blklab.block.bio cimport Bio, BioPool
 from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, F_TRACED, HOOK_BIO_MERGE, HOOK_COMPLETED, HOOK_FINISH,
-                                  HOOK_LIMIT_DEPTH, HOOK_PREPARE, HOOK_REQUEUE, RQF_ELV, RQF_ELVPRIV,
+                                  HOOK_LIMIT_DEPTH, HOOK_PREPARE, HOOK_REQUEUE, RQF_ELV, RQF_ELVPRIV, RQF_FLUSH_SEQ,
                                   RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT, RQF_REMOTE, RQ_COMPLETE,
                                   RQ_DISPATCH, RQ_FREE, RQ_GOT, RQ_QUEUED, RQ_STARTED, STS_DEV_RESOURCE,
-                                  STS_OK, STS_RESOURCE, TR_A, TR_C, TR_D, TR_G, TR_I, TR_R, WAIT)
+                                  STS_OK, STS_RESOURCE, TR_C, TR_D, TR_G, TR_I, TR_R, WAIT)
 from blklab.block.driver cimport Driver
 from blklab.block.elevator cimport Elevator
 from blklab.block.elv_merge cimport ElvMerge
 from blklab.block.features cimport Features
+from blklab.block.flush cimport RequeueWork
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.iostat cimport IoStat
 from blklab.block.limits cimport QueueLimits
@@ -66,12 +67,11 @@ cdef class RequestQueue:
     cdef RequestList one
     cdef public Request free_rqs
     cdef readonly TimeoutTimer timer
+    cdef readonly RequeueWork requeues
     cdef readonly list ctxs, hctxs, map
 
     cpdef set_trace(self, Tracer tracer, int mask)
     cpdef HardwareQueue hctx_of(self, int cpu)
-    @cython.locals(disk=RequestQueue, sector=int64_t)
-    cpdef RequestQueue remap_partition(self, Bio bio)
     cpdef bint start_flush(self, Bio bio) except -1
     cpdef wait_unfrozen(self, Submitter submitter)
     @cython.locals(elevator=Elevator, ctx=SoftwareQueue, merged=bint)
@@ -116,9 +116,10 @@ cdef class RequestQueue:
     @cython.locals(host=Host, cpu=int)
     cpdef int completed_here(self, Request rq) except -1
     cpdef int end_request(self, Request rq, int status) except -1
-    @cython.locals(now=int64_t, bio=Bio, following=Bio)
+    cpdef int end_flushed(self, Request rq, int status) except -1
     cpdef int end_bios(self, Request rq, int status) except -1
-    @cython.locals(parent=Bio, queue=RequestQueue)
+    @cython.locals(now=int64_t, bio=Bio, following=Bio)
+    cdef int _bios_ended(self, Request rq, int status) except -1
     cpdef int end_bio(self, Bio bio, int status) except -1
     @cython.locals(hctx=HardwareQueue, cpu=int)
     cpdef int free_request(self, Request rq) except -1

@@ -6,10 +6,9 @@ counters, tracepoints) and the small operations that the submission (`submit.py`
 
 Theory of operation
 -------------------
-A request is counted in `usage` from allocation to the end; freezing
-the queue (`switch.py`) keeps new bios out and waits for zero. A completion arrives as a clock event, is taken
-to the CPU of the interrupt, from there perhaps to the CPU that submitted it (`rq_affinity`), and ends the
-request: C, its bios, its counters, its tags, and a run of the hardware queue if one was owed.
+A request is counted in `usage` from allocation to the end; freezing the queue (`switch.py`) keeps new bios out and
+waits for zero. A completion arrives as a clock event, is taken to the CPU of the interrupt, from there perhaps to the
+CPU that submitted it (`rq_affinity`), and ends the request: C, its bios, counters, tags, and a run if one was owed.
 
 Deliberate differences: no polling; timeouts are looked at when the earliest may have passed, not every jiffy.
 """
@@ -23,6 +22,7 @@ import cython
 from blklab.block.bio import BioPool
 from blklab.block.dispatch import RunWork
 from blklab.block.elv_merge import ElvMerge
+from blklab.block.flush import RequeueWork
 from blklab.block.hwqueue import HardwareQueue
 from blklab.block.iostat import IoStat
 from blklab.block.limits import QueueLimits
@@ -61,13 +61,13 @@ if not cython.compiled:
         RQ_STARTED,
         RQF_ELV,
         RQF_ELVPRIV,
+        RQF_FLUSH_SEQ,
         RQF_IO_STAT,
         RQF_MQ_INFLIGHT,
         RQF_REMOTE,
         STS_DEV_RESOURCE,
         STS_OK,
         STS_RESOURCE,
-        TR_A,
         TR_C,
         TR_D,
         TR_G,
@@ -78,7 +78,6 @@ if not cython.compiled:
     from blklab.core.steps import (
         STEP_COMPLETE,
         STEP_DISPATCH_ONE,
-        STEP_END_BIO,
         STEP_INSERT,
         STEP_LOCK_CTX,
         STEP_LOCK_HCTX,
@@ -153,6 +152,7 @@ class RequestQueue:
         self.one = RequestList()
         self.free_rqs: Request | None = None  # last in, first out: those in use lie in few cache lines
         self.timer = TimeoutTimer(self)
+        self.requeues = RequeueWork(self)
         self.ctxs = [SoftwareQueue(cpu) for cpu in range(host.nr_cpus)]
         self.hctxs: list[HardwareQueue] = []
         self.map: list[HardwareQueue] = []
@@ -184,16 +184,6 @@ class RequestQueue:
         return hctx
 
     # -- a bio comes ---------------------------------------------------------------
-
-    def remap_partition(self, bio: Bio) -> RequestQueue:
-        """A bio of a partition goes to the disk that it is on: A. Returns the disk's queue."""
-        disk = self.whole
-        sector = bio.sector
-        bio.sector += self.start_sector
-        bio.queue = disk
-        if disk.trace_mask & TR_A:
-            disk.tracer.add(TR_A, disk.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, sector)
-        return disk
 
     def start_flush(self, bio: Bio) -> bool:
         """A bio with preflush or FUA. Without a write cache both mean nothing, and an empty one ends here:
@@ -240,6 +230,9 @@ class RequestQueue:
             self.qos.track(rq, bio)
         if rq.rq_flags & RQF_IO_STAT:
             self.stat.started(rq.op, self.clock.now_ns)
+            rq.part = bio.part
+            if bio.part is not None:
+                bio.part.started(rq.op, self.clock.now_ns)
         return 0
 
     # -- it is inserted ------------------------------------------------------------------
@@ -314,7 +307,7 @@ class RequestQueue:
         """Run it in the task, if there is something to do and the task's CPU is one of the queue's."""
         if self.halted or not hctx.has_pending():
             return 0
-        if self.map[submitter.cpu] is hctx:
+        if self.map[submitter.cpu] is hctx and not self.driver.blocking:
             return submitter.run.start(hctx)
         return self.host.queue_work(hctx.work, hctx.next_work_cpu(), 0)
 
@@ -467,6 +460,8 @@ class RequestQueue:
         if rq.rq_flags & RQF_ELVPRIV and self.elevator_hooks & HOOK_REQUEUE:
             self.elevator.requeue_request(rq)
         hctx = rq.hctx
+        if rq.rq_flags & RQF_FLUSH_SEQ:
+            return self.requeues.add(rq, True)
         self.insert_request(rq, True)
         return self.run_async(hctx)
 
@@ -512,15 +507,27 @@ class RequestQueue:
         return self.driver.end(rq)
 
     def end_request(self, rq: Request, status: int) -> int:
-        """blk_mq_end_request: C, the bios' end, counters, scheduler, tags."""
+        """blk_mq_end_request: C, the bios' end, counters, scheduler, tags; or one step of a flush sequence."""
+        if rq.rq_flags & RQF_FLUSH_SEQ:
+            return rq.hctx.fq.ended(rq, status)
         self.end_bios(rq, status)
+        return self.free_request(rq)
+
+    def end_flushed(self, rq: Request, status: int) -> int:
+        """The end of a flush sequence, whose data, if it had any, has been traced: C of no sectors."""
+        if self.trace_mask & TR_C:
+            self.tracer.add(TR_C, self.number, rq.op, rq.flags, rq.sector, 0, status)
+        self._bios_ended(rq, status)
         return self.free_request(rq)
 
     def end_bios(self, rq: Request, status: int) -> int:
         """The part of it that its submitters see: C, their bios, counters, the scheduler."""
-        now = self.clock.now_ns
         if self.trace_mask & TR_C:
             self.tracer.add(TR_C, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, status)
+        return self._bios_ended(rq, status)
+
+    def _bios_ended(self, rq: Request, status: int) -> int:
+        now = self.clock.now_ns
         bio = rq.bio
         rq.bio = None
         rq.biotail = None
@@ -528,38 +535,19 @@ class RequestQueue:
             following = bio.next
             bio.next = None
             bio.flags &= ~F_TRACED  # its C is the request's
-            self.end_bio(bio, status)
+            bio.endio(status)
             bio = following
         if rq.rq_flags & RQF_IO_STAT:
             self.stat.done(rq.op, rq.nr_sectors, rq.start_ns, now)
+            if rq.part is not None:
+                rq.part.done(rq.op, rq.nr_sectors, rq.start_ns, now)
         if rq.rq_flags & RQF_ELV and self.elevator_hooks & HOOK_COMPLETED:
             self.elevator.completed_request(rq, now)
         return 0
 
     def end_bio(self, bio: Bio, status: int) -> int:
-        """bio_endio: when its last part has ended, tell who waits for it. C for a bio that was never in a request."""
-        while True:
-            if status and not bio.status:
-                bio.status = status
-            bio.remaining -= 1
-            if bio.remaining:
-                return 0
-            queue = bio.queue
-            if bio.flags & F_TRACED and queue.trace_mask & TR_C:
-                queue.tracer.add(
-                    TR_C, queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, bio.status
-                )
-            parent = bio.parent
-            if parent is None:
-                if bio.end_io is not None:
-                    return bio.end_io.bio_end_io(bio)
-                charge(self.host, STEP_END_BIO)
-                bio.submitter.bio_done(bio)
-                self.bios.put(bio)
-                return 0
-            status = bio.status
-            self.bios.put(bio)
-            bio = parent
+        """bio_endio (bio.py), of whichever device."""
+        return bio.endio(status)
 
     def free_request(self, rq: Request) -> int:
         """blk_mq_free_request: give back its tags, and run the hardware queue if that is owed."""

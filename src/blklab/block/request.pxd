@@ -4,6 +4,7 @@ from blklab.core.clock cimport Event
 from blklab.block.bio cimport Bio
 from blklab.block.consts cimport F_FUA, F_PREFLUSH, F_SYNC, OP_READ, RQ_COMPLETE, RQF_TIMED_OUT
 from blklab.block.hwqueue cimport HardwareQueue
+from blklab.block.iostat cimport IoStat
 from blklab.block.queue cimport RequestQueue
 from blklab.block.submit cimport Submitter
 from blklab.block.swqueue cimport SoftwareQueue
@@ -18,9 +19,10 @@ cdef class Request(Event):
     cdef public Request tree_left, tree_right, tree_above
     cdef public Request hash_next, hash_prev
     cdef public Submitter submitter
+    cdef public IoStat part
     cdef public object elv0, elv1
     cdef public int64_t elv_ns, elv_end, tree_rank
-    cdef public int state, op, flags, rq_flags, ioprio, status, tag, internal_tag, budget_token, nr_segments, cpu
+    cdef public int state, op, flags, rq_flags, ioprio, status, tag, internal_tag, budget_token, nr_segments, cpu, flush_seq
     cdef public int64_t sector, nr_sectors, start_ns, io_start_ns, deadline_ns, qos_ns, device_ns
     cdef public int device_slot
 

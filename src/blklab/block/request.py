@@ -13,8 +13,9 @@ driver (`Driver.rq_done`). A request is in at most one `RequestList`, which link
 take it out of the middle.
 
 Deliberate differences: a request does not belong to a tag (`static_rqs`), since a device's thousands of tags are taken
-in turn and its requests would lie all over the memory of who simulates it; no reference count (nothing races with completion here), and `rq.next` serves plug, software
-queue and dispatch list alike, since a request is never in two of them.
+in turn and its requests would lie all over the memory of who simulates it; no reference count (nothing races with
+completion here), and `rq.next` serves plug, software queue and dispatch list alike, since a request is never in two of
+them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from blklab.core.clock import Event
 if TYPE_CHECKING:
     from blklab.block.bio import Bio
     from blklab.block.hwqueue import HardwareQueue
+    from blklab.block.iostat import IoStat
     from blklab.block.queue import RequestQueue
     from blklab.block.submit import Submitter
     from blklab.block.swqueue import SoftwareQueue
@@ -69,6 +71,7 @@ class Request(Event):
         self.hctx: HardwareQueue | None = None
         self.ctx: SoftwareQueue | None = None
         self.submitter: Submitter | None = None
+        self.part: IoStat | None = None
         self.tree_left: Request | None = None
         self.tree_right: Request | None = None
         self.tree_above: Request | None = None
@@ -77,6 +80,7 @@ class Request(Event):
         self.hash_prev: Request | None = None
         self.elv0: object = None
         self.elv1: object = None
+        self.flush_seq = 0
         self.elv_ns = 0
         self.elv_end = 0
         self.state = 0

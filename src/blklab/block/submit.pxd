@@ -1,7 +1,7 @@
 cimport cython
 from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
-from blklab.core.steps cimport STEP_PLUG_ADD, STEP_SPLIT, STEP_SUBMIT_BIO
+from blklab.core.steps cimport STEP_PLUG_ADD, STEP_SPLIT, STEP_SPLIT_COPY, STEP_SUBMIT_BIO
 from blklab.block.bio cimport Bio, BioList
 from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_TRACED, RQ_PLUGGED, RQF_ELV,
                                   STS_AGAIN, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_P, TR_Q, TR_U, TR_UT,
@@ -53,7 +53,7 @@ cdef class Submitter(Waiter):
     @cython.locals(plug=Plug)
     cdef int _sleep(self) except -1
     @cython.locals(queue=RequestQueue, fits=int64_t, part=Bio)
-    cdef Bio _split(self, Bio bio)
+    cpdef Bio split_to_limits(self, Bio bio)
     @cython.locals(queue=RequestQueue, plug=Plug)
     cdef bint _merge(self, Bio bio) except -1
     @cython.locals(queue=RequestQueue, plug=Plug, wanted=int, hctx=HardwareQueue)

@@ -83,7 +83,7 @@ if not cython.compiled:
         STAGE_TAG_WOKEN,
     )
     from blklab.core.charging import charge
-    from blklab.core.steps import STEP_PLUG_ADD, STEP_SPLIT, STEP_SUBMIT_BIO
+    from blklab.core.steps import STEP_PLUG_ADD, STEP_SPLIT, STEP_SPLIT_COPY, STEP_SUBMIT_BIO
 
 
 class Submitter(Waiter):
@@ -148,7 +148,8 @@ class Submitter(Waiter):
         # submit_bio_noacct's own part; False: the bio has ended
         queue = bio.queue
         if queue.whole is not None:
-            queue = queue.remap_partition(bio)
+            bio.remap_partition()
+            queue = bio.queue
         if bio.flags & (F_PREFLUSH | F_FUA) and not queue.start_flush(bio):
             return False
         if not bio.flags & F_TRACED:
@@ -218,7 +219,7 @@ class Submitter(Waiter):
                 return self._sleep()
             if queue.bio_based:
                 return self._send_down(queue, bio)
-            bio = self._split(bio)
+            bio = self.split_to_limits(bio)
             stage = STAGE_MERGE
         if stage == STAGE_MERGE:
             if queue.nomerges < 2 and queue.merger.bio_mergeable(bio) and self._merge(bio):
@@ -240,6 +241,12 @@ class Submitter(Waiter):
                     return YIELD if queue.host.yield_due() else DONE
                 return self._sleep()
             queue.start_bio(self.rq, bio, self.segments)
+            if bio.flags & (F_PREFLUSH | F_FUA):
+                rq = self.rq
+                self.rq = None
+                self.bio = None
+                rq.hctx.insert_flush(rq, self)
+                return DONE
             if self.plug.active:
                 stage = STAGE_PLUG
             else:
@@ -257,6 +264,10 @@ class Submitter(Waiter):
 
     def _send_down(self, queue: RequestQueue, bio: Bio) -> int:
         # A stacked device makes of it what it wants
+        if queue.host.cond_resched():
+            # It allocates a bio first, which might sleep
+            self.stage = STAGE_SPLIT
+            return YIELD
         self.level = queue
         if queue.driver.submit_bio(self, bio) == WAIT:
             self.stage = STAGE_SPLIT
@@ -276,13 +287,17 @@ class Submitter(Waiter):
             self._free_cached()
         return WAIT
 
-    def _split(self, bio: Bio) -> Bio:
+    def split_to_limits(self, bio: Bio) -> Bio:
+        """bio_split_to_limits: the front part of `bio` that its queue takes, which is submitted now, or `bio` itself;
+        the rest is submitted after it. For the driver of a stacked device as for a queue with requests."""
         queue = bio.queue
         fits = queue.limits.fit(bio)
         self.segments = queue.limits.segments
-        if fits == bio.nr_sectors:
+        if fits == bio.nr_sectors or (not queue.features.late_bio_split and queue.limits.takes_whole(bio)):
             return bio
         charge(queue.host, STEP_SPLIT)
+        if not queue.features.fast_bio_split:
+            queue.host.charge_n(STEP_SPLIT_COPY, (bio.nr_sectors + 7) >> 3)
         self.level = queue
         part = queue.bios.get()
         part.parent = bio
@@ -292,6 +307,7 @@ class Submitter(Waiter):
         part.flags = bio.flags | F_NOMERGE
         part.ioprio = bio.ioprio
         part.blkg = bio.blkg
+        part.part = bio.part
         part.sector = bio.sector
         part.nr_sectors = fits
         part.buffer_offset_bytes = bio.buffer_offset_bytes
@@ -318,11 +334,11 @@ class Submitter(Waiter):
         queue = bio.queue
         plug = self.plug
         if stage == STAGE_TAG:
-            if plug.cached.count and plug.cached.head.queue is queue:
+            if plug.cached.count and plug.cached.head.queue is queue and not bio.flags & (F_PREFLUSH | F_FUA):
                 self.rq = plug.cached.popleft()
                 self.rq.flags = bio.flags
                 return True
-            if plug.active and plug.nr_ios > 1:
+            if plug.active and plug.nr_ios > 1 and not bio.flags & (F_PREFLUSH | F_FUA):
                 wanted = plug.nr_ios
                 plug.nr_ios = 1
                 if queue.features.io_uring_batched_tags and queue.hctx_of(self.cpu).get_request_batch(

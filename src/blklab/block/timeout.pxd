@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 from blklab.core.bits cimport NEVER_NS
 from blklab.core.clock cimport Event
 from blklab.core.host cimport Host
-from blklab.block.consts cimport RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK
+from blklab.block.consts cimport RQ_COMPLETE, RQ_STARTED, RQF_FLUSH_SEQ, RQF_LOST, RQF_TIMED_OUT, STS_OK
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request

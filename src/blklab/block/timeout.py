@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from blklab.block.request import Request
 
 if not cython.compiled:
-    from blklab.block.consts import RQ_COMPLETE, RQ_STARTED, RQF_LOST, RQF_TIMED_OUT, STS_OK
+    from blklab.block.consts import RQ_COMPLETE, RQ_STARTED, RQF_FLUSH_SEQ, RQF_LOST, RQF_TIMED_OUT, STS_OK
     from blklab.core.bits import NEVER_NS
 
 
@@ -71,6 +71,8 @@ class TimeoutTimer(Event):
                 scheduled = rq.internal_tag >= 0
                 if scheduled == (rqs is hctx.sched_rqs) and tag == (rq.internal_tag if scheduled else rq.tag):
                     found.append(rq)
+        if hctx.fq is not None and hctx.fq.flush_rq.state == RQ_STARTED:
+            found.append(hctx.fq.flush_rq)
         return found
 
     def _late(self, rq: Request, now_ns: int) -> int:
@@ -78,6 +80,11 @@ class TimeoutTimer(Event):
         status = queue.driver.timeout(rq)
         if status == STS_OK:
             rq.deadline_ns = now_ns + queue.io_timeout_ns
+            return 0
+        if rq.rq_flags & RQF_FLUSH_SEQ and not rq.rq_flags & RQF_LOST:
+            rq.deadline_ns = (
+                now_ns + queue.io_timeout_ns
+            )  # its tag is another one's, and its sequence goes on
             return 0
         self.expired += 1
         rq.status = status

@@ -30,7 +30,6 @@ if not cython.compiled:
         F_RAHEAD,
         F_SYNC,
         OP_DISCARD,
-        OP_FLUSH,
         OP_READ,
         OP_WRITE,
         OP_WRITE_ZEROES,
@@ -144,7 +143,7 @@ def rwbs(op: int, flags: int) -> str:
     """The letters blktrace prints for an operation: F of a preflush, the operation, then FUA, readahead,
     sync, meta."""
     text = "F" if flags & F_PREFLUSH else ""
-    letters = {OP_READ: "R", OP_WRITE: "W", OP_FLUSH: "F", OP_DISCARD: "D", OP_WRITE_ZEROES: "W"}
+    letters = {OP_READ: "R", OP_WRITE: "W", OP_DISCARD: "D", OP_WRITE_ZEROES: "W"}
     text += letters.get(op, "N")
     if flags & F_FUA:
         text += "F"

@@ -33,6 +33,7 @@ cdef class Host:
     cpdef void lock(self, Lock lock, int step) noexcept
     cpdef void unlock(self, Lock lock) noexcept
     cpdef bint yield_due(self) noexcept
+    cpdef bint cond_resched(self) noexcept
     cpdef int queue_work(self, Work work, int cpu, int64_t delay_ns) except -1
     cpdef int interrupt(self, int cpu, Event event, bint remote) except -1
     cpdef bint share_cache(self, int cpu, int other) noexcept

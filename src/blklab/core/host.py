@@ -117,6 +117,11 @@ class Host:
         """Whether somebody else is due before the running CPU's present time."""
         return False
 
+    def cond_resched(self) -> bool:
+        """At a place where a task in the kernel may be preempted (might_sleep): whether somebody waits for this CPU. Then the
+        caller yields, and is not gone on with before it has had its turn."""
+        return False
+
     def queue_work(self, work: Work, cpu: int, delay_ns: int) -> int:
         """Have a worker of `cpu` (-1: any) call `work.step` after `delay_ns`; a pending one is re-timed."""
         raise NotImplementedError

@@ -53,4 +53,5 @@ cdef enum:
     STEP_DIO_PAGE = 51
     STEP_PARITY_PAGE = 52
     STEP_FILE_MAP = 53
-    NR_STEPS = 54
+    STEP_NULL_PAGE = 54
+    NR_STEPS = 55

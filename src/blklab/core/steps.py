@@ -83,6 +83,7 @@ STEPS: list[tuple[str, str]] = [
     ("dio_page", "fs/direct-io.c's own work on one page, above adding it to a bio (before large_dio_bios)"),
     ("parity_page", "computing the parity of one page, or copying it into the stripe cache (raid5)"),
     ("file_map", "finding the extent of a file for one bio, and the file system's share of a direct I/O"),
+    ("null_page", "null_blk's own memory: storing, fetching or flushing one page (memory_backed)"),
 ]
 
 STEP_USER_IO = 0
@@ -139,4 +140,5 @@ STEP_DIO_IO = 50
 STEP_DIO_PAGE = 51
 STEP_PARITY_PAGE = 52
 STEP_FILE_MAP = 53
-NR_STEPS = 54
+STEP_NULL_PAGE = 54
+NR_STEPS = 55

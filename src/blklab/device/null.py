@@ -8,13 +8,16 @@ Theory of operation
 driver took it, by a timer on the CPU that issued it. There is no limit to how many are served at once except
 the tags. 1 (softirq): at once, in the softirq. 0: inline, in the issuing CPU's own section.
 
+`memory_backed` has the driver sleep for memory, so only workers run its hardware queues (BLK_MQ_F_BLOCKING). With it
+`cache_size` makes a write cache and FUA of it; a flush takes as long as any request.
+
 `mbps` limits bandwidth as the driver does: every 20 ms it may serve mbps * 2^20 / 50 bytes; a request that
 exceeds that is refused (DEV_RESOURCE, after it was started), and the queues are stopped until the timer fills
 the budget again. The timer keeps one beat (here from time 0 on). It stops after an interval without traffic;
 the first request after that is served from what was left, the second has the budget filled.
 
-Deliberate differences: data is not kept (`memory_backed` only enables discard, as it does there); no zones,
-no polling, no bad blocks, no write cache yet; queue_mode must be 2 (blk-mq).
+Deliberate differences: data is not kept; a full write cache does not slow writes down; no zones, no polling, no bad
+blocks; queue_mode must be 2 (blk-mq).
 """
 
 from __future__ import annotations
@@ -37,7 +40,16 @@ if TYPE_CHECKING:
     from blklab.core.host import Host
 
 if not cython.compiled:
-    from blklab.block.consts import RQ_COMPLETE, STS_DEV_RESOURCE, STS_OK
+    from blklab.block.consts import (
+        F_FUA,
+        OP_FLUSH,
+        OP_READ,
+        OP_WRITE,
+        RQ_COMPLETE,
+        STS_DEV_RESOURCE,
+        STS_OK,
+    )
+    from blklab.core.steps import STEP_NULL_PAGE
 
 TICKS_PER_SECOND = 50  # TICKS_PER_SEC
 TICK_NS = 20_000_000  # TIMER_INTERVAL
@@ -57,10 +69,12 @@ PARAMETERS = (
     Parameter("max_sectors", "int", 0, "largest request, sectors; 0: the block layer's 255"),
     Parameter("mbps", "int", 0, "bandwidth limit, MiB/s; 0: none", 0, 40960),
     Parameter("discard", "bool", False, "takes discards (if memory_backed)"),
-    Parameter("memory_backed", "bool", False, "keeps data; here it only enables discard"),
+    Parameter(
+        "memory_backed", "bool", False, "keeps data: enables discard and cache_size, and only workers issue"
+    ),
     Parameter("virt_boundary", "bool", False, "memory gaps only at page boundaries"),
     Parameter("shared_tags", "bool", False, "one tag set for all null devices of the machine"),
-    Parameter("cache_size", "int", 0, "write cache, MiB; only 0 is built", 0, 0),
+    Parameter("cache_size", "int", 0, "write cache, MiB (if memory_backed); 0: none"),
     Parameter("zoned", "bool", False, "zones; only 0 is built", 0, 0),
     Parameter("zone_size", "int", 256, "zone size, MiB, of a zoned device"),
     Parameter("zone_nr_conv", "int", 0, "conventional zones of a zoned device"),
@@ -83,6 +97,9 @@ class NullDevice(Driver):
         self.by_timer = settings["irqmode"] == IRQ_TIMER
         self.ends_in_irq = self.by_timer
         self.inline = settings["irqmode"] == IRQ_NONE
+        self.blocking = settings["memory_backed"]
+        self.has_cache = self.blocking and settings["cache_size"] > 0
+        self.cached_pages = 0
         self.completion_ns = settings["completion_nsec"]
         self.tick_bytes = (1 << 20) // TICKS_PER_SECOND * settings["mbps"]
         self.left_bytes = self.tick_bytes
@@ -107,6 +124,7 @@ class NullDevice(Driver):
             limits.discard_granularity_bytes = settings["bs"]
             limits.max_hw_discard_sectors = 0xFFFFFFFF >> 9
             limits.max_discard_sectors = limits.max_hw_discard_sectors
+        queue.write_cache = queue.fua = self.has_cache
         queue.size_sectors = settings["gb"] << 21
         queue.io_timeout_ns = IO_TIMEOUT_NS
 
@@ -116,6 +134,8 @@ class NullDevice(Driver):
         queue.start_request(rq)
         if self.tick_bytes and not self._take_bytes(rq):
             return STS_DEV_RESOURCE
+        if self.blocking:
+            self._use_memory(rq)
         if self.by_timer:
             lane: Lane = self.lanes[self.host.cpu]
             lane.push(self.host.clock.now_ns + self.completion_ns, rq)
@@ -125,6 +145,20 @@ class NullDevice(Driver):
         else:
             queue.complete(rq, STS_OK)
         return STS_OK
+
+    def _use_memory(self, rq: Request) -> int:
+        # null_handle_memory_backed: the page is copied before the timer starts; a flush copies what the cache holds
+        pages = (rq.nr_sectors + 7) >> 3
+        if rq.op == OP_FLUSH:
+            pages = self.cached_pages
+            self.cached_pages = 0
+        elif rq.op == OP_WRITE:
+            if self.has_cache and not rq.flags & F_FUA:
+                self.cached_pages += pages
+        elif rq.op != OP_READ:
+            return 0
+        self.host.charge_n(STEP_NULL_PAGE, pages)
+        return 0
 
     def _take_bytes(self, rq: Request) -> bool:
         # null_handle_throttled

@@ -216,10 +216,10 @@ class ScsiDisk(Driver):
         else:
             limits.max_sectors = min(largest << shift, queue.features.default_max_sectors)
         limits.max_write_zeroes_sectors = WRITE_SAME_BLOCKS << shift
-        if settings["lbpu"]:
-            most = min(settings["unmap_max_blocks"] or MAX_WS16_BLOCKS, MAX_WS16_BLOCKS)
-            limits.max_hw_discard_sectors = most << shift
-            limits.max_discard_sectors = most << shift
+        if settings["lbpu"] and not settings["fake_rw"]:
+            # sd_config_discard; unmap_max_blocks = 0 takes UNMAP away
+            limits.set_max_discard(min(settings["unmap_max_blocks"], MAX_WS16_BLOCKS) << shift)
+            limits.discard_alignment_bytes = settings["unmap_alignment"] * block
             limits.discard_granularity_bytes = max(
                 limits.physical_block_bytes, settings["unmap_granularity"] * block
             )
@@ -362,6 +362,11 @@ class ScsiDisk(Driver):
 def _check(settings: Settings) -> None:
     if settings["sector_size"] not in (512, 1024, 2048, 4096):
         raise BlklabError(f"scsi: sector_size is 512, 1024, 2048 or 4096, not {settings['sector_size']}")
+    if settings["unmap_alignment"] and settings["unmap_alignment"] >= settings["unmap_granularity"]:
+        raise BlklabError(
+            f"scsi: unmap_alignment {settings['unmap_alignment']} must be below unmap_granularity, "
+            f"which is {settings['unmap_granularity']}"
+        )
     if settings["opts"] & ~OPTS_BUILT:
         raise BlklabError(
             f"scsi: of opts only {OPTS_BUILT:#x} are built, not {settings['opts'] & ~OPTS_BUILT:#x}"

@@ -11,7 +11,8 @@ A command passes up to four servers, all of them first in, first out:
 
     slots       the controller works on `slots` commands at a time; others wait in the queues
     commands    one at a time, 1/read_iops or 1/write_iops each: the ceiling of IOPS
-    link        reads and writes apart, bytes over bandwidth each
+    link        reads and writes apart, bytes over bandwidth each; the data of one read may come slower than
+                the link could carry it (`command_bytes_per_s`), so that only several commands fill it
     units       a read occupies the unit of each `unit_bytes` of its sectors for a time drawn from a
                 distribution (`flash.py`); it is done when the last of them is, and completes `latency_ns`
                 later
@@ -81,6 +82,12 @@ PARAMETERS = (
     Parameter("write_iops", "int", 0, "ceiling of write commands a second; 0: none", 0, 1_000_000_000),
     Parameter("read_bytes_per_s", "bytes", 0, "ceiling of bytes read a second; 0: none"),
     Parameter("write_bytes_per_s", "bytes", 0, "ceiling of bytes written a second; 0: none"),
+    Parameter(
+        "command_bytes_per_s",
+        "bytes",
+        0,
+        "how fast the data of one read command alone comes; 0: as fast as the ceiling",
+    ),
     Parameter("units", "int", 32, "flash units that work at the same time (dies, or planes)", 1, 4096),
     Parameter(
         "unit_bytes", "bytes", 4096, "how much of the address space lies on one unit in a row", 512, 1 << 20
@@ -135,6 +142,7 @@ class SsdDevice(Driver):
         self.write_command_ns = _interval(settings["write_iops"], 1_000_000_000)
         self.read_mib_ns = _interval(settings["read_bytes_per_s"], 1_000_000_000 << 20)
         self.write_mib_ns = _interval(settings["write_bytes_per_s"], 1_000_000_000 << 20)
+        self.command_mib_ns = _interval(settings["command_bytes_per_s"], 1_000_000_000 << 20)
         self.command_free_ns = 0
         self.read_link_free_ns = 0
         self.write_link_free_ns = 0
@@ -239,6 +247,10 @@ class SsdDevice(Driver):
                 begin = self.read_link_free_ns
             transfer_ns = (rq.nr_sectors << 9) * self.read_mib_ns >> 20
             self.read_link_free_ns = begin + transfer_ns
+        if self.command_mib_ns:
+            alone_ns = (rq.nr_sectors << 9) * self.command_mib_ns >> 20
+            if alone_ns > transfer_ns:
+                transfer_ns = alone_ns
         page = rq.sector >> self.page_shift
         end_page = (rq.sector + rq.nr_sectors - 1) >> self.page_shift
         unit = flash.unit_of(page)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import resources
 from typing import Any
@@ -52,6 +52,7 @@ class Tolerance:
     level: str | None = None
     memory: str | None = None
     known: bool = False  # the checks fail, and why is known
+    only_rwbs: tuple[str, ...] = ()  # only events with these; all if empty
 
     def fits(self, capture: Capture) -> bool:
         """Whether the entry is for this case."""
@@ -102,6 +103,7 @@ def load_tolerances() -> tuple[Tolerance, ...]:
             level=entry.get("level"),
             memory=entry.get("memory"),
             known=entry.get("known", False),
+            only_rwbs=tuple(entry.get("only_rwbs", ())),
         )
         for entry in tomllib.loads(text)["group"]
     )
@@ -117,6 +119,9 @@ def tolerance_of(capture: Capture, tolerances: Sequence[Tolerance]) -> Tolerance
 
 def compare(capture: Capture, model: ModelRun, tolerance: Tolerance) -> Verdict:
     """Hold the model's run against the capture."""
+    if tolerance.only_rwbs:
+        capture = replace(capture, events=_only(capture.events, tolerance.only_rwbs))
+        model = replace(model, events=_only(model.events, tolerance.only_rwbs))
     counts = {device: _counts(capture.events[device], model.events[device]) for device in capture.events}
     iops = {job: (sum(capture.iops[job]), sum(model.iops[job])) for job in model.iops if job in capture.iops}
     difference = None
@@ -133,6 +138,10 @@ def compare(capture: Capture, model: ModelRun, tolerance: Tolerance) -> Verdict:
         return Verdict(capture.case, DIFFERS, "; ".join(failed), counts, iops, difference, explained)
     status = EXACT if same_counts and difference is None else WITHIN
     return Verdict(capture.case, status, "", counts, iops, difference)
+
+
+def _only(events: dict[str, list[TracedEvent]], rwbs: Sequence[str]) -> dict[str, list[TracedEvent]]:
+    return {device: [event for event in found if event.rwbs in rwbs] for device, found in events.items()}
 
 
 def _counts(captured: list[TracedEvent], modelled: list[TracedEvent]) -> dict[str, tuple[int, int]]:

@@ -7,7 +7,8 @@ Theory of operation
 -------------------
 *What* a thread sends (device, offset, size, direction, order) comes from the capture; *when* it sends comes from
 the job file (engine, iodepth, batches) and the model's own completions. The k-th clone of a job section in the order
-of fio's threads gets the bios of that section's k-th task.
+of fio's threads gets the bios of that section's k-th task. With iodepth=1 the bios of one system call are one I/O,
+which is cut into bios as it was. A job of blkdiscard is its range: there the bios are the model's own.
 
 Whatever the model cannot set up raises `NotYet` with the reason; nothing in the model knows of any capture.
 
@@ -30,6 +31,7 @@ from blklab.block.trace import Tracer
 from blklab.core.errors import AttributeRefused, BlklabError
 from blklab.lab.conform_capture import Capture, SentBio, TimedEvent, TracedEvent, gaps
 from blklab.sim.build import BuiltMachine, build
+from blklab.sim.discard import Range, run_blkdiscard
 from blklab.sim.machine import Machine, MachineBuilder
 from blklab.sim.run import Member, Run
 from blklab.sim.timed import TimedWrite
@@ -38,6 +40,8 @@ from blklab.workload.jobspec import Clone, JobFile
 from blklab.workload.replay import ReplayStream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from blklab.sim.fio_thread import FioThread
     from blklab.workload.stream import Stream
 
@@ -49,10 +53,15 @@ MODELS = {"null": "null", "scsi_debug": "scsi", "virtio": "virtio", "stripe": "s
 NOT_PARAMETERS = ("name", "model", "size_sectors")
 # What setup.json's `memory` means: bytes of memory that lie side by side behind a bio; "unknown" is run with both
 RUN_BYTES = {"separate": 4096, "unknown": 4096, "contiguous": 2 << 20}
-# Options whose effect on bios is in the bios themselves: dsync is FUA or nothing, fsync a flush bio or nothing
-SEEN_IN_BIOS = ("sync", "fsync")
 DDIRS = {"R": 0, "W": 1, "D": 2}
 PLAIN_BIOS = frozenset({"R", "W", "WS"})
+# The lab's guest waits for its host while that serves a virtio disk, and its clock stands still
+VIRTIO_HOST = {"request_ns": 1, "flush_ns": 1, "bytes_per_s": 1 << 40}
+# What jobs with `sync` or `fsync` send besides: FUA and flushes follow from these options, so flushes are not replayed
+SYNC_BIOS = frozenset({"WFS", "FWS"})
+FLUSH_BIO = "FWS"
+# Kinds of jobs that are ranges and not fio's
+RANGE_JOBS = frozenset({"discard", "zeroout"})
 
 
 class NotYet(Exception):
@@ -82,7 +91,8 @@ def run_case(capture: Capture, costs: str = COSTS) -> ModelRun:
 
 
 def _run(capture: Capture, costs: str, run_bytes: int) -> ModelRun:
-    job_file, names = _jobs(capture)
+    ranges = capture.setup["jobs"][0]["kind"] in RANGE_JOBS
+    job_file, names = (JobFile((), (), (), ""), "") if ranges else _jobs(capture)
     machine = _machine(capture, costs)
     try:
         built = build(machine, SEED)
@@ -90,6 +100,8 @@ def _run(capture: Capture, costs: str, run_bytes: int) -> ModelRun:
         raise NotYet(str(error)) from None
     _write_attributes(capture, built)
     differences = _compare_attributes(capture, built)
+    if ranges:
+        return _run_ranges(capture, built, differences)
     try:
         run = ReplayRun(built, job_file, capture, names, run_bytes)
     except BlklabError as error:
@@ -109,6 +121,18 @@ def _run(capture: Capture, costs: str, run_bytes: int) -> ModelRun:
     timed = _events(tracer, built, capture)
     events = {device: [item.event for item in found] for device, found in timed.items()}
     return ModelRun(events, iops, gaps(timed.values()), differences)
+
+
+def _run_ranges(capture: Capture, built: BuiltMachine, differences: list[str]) -> ModelRun:
+    # Jobs of blkdiscard, one after another
+    tracer = Tracer(built.host, TR_ALL)
+    built.trace(tracer, TR_ALL)
+    for job in capture.setup["jobs"]:
+        wanted = Range(job["offset"], job["length"], job["kind"] == "zeroout")
+        run_blkdiscard(built, job["device"], [wanted])
+    timed = _events(tracer, built, capture)
+    events = {device: [item.event for item in found] for device, found in timed.items()}
+    return ModelRun(events, {}, gaps(timed.values()), differences)
 
 
 # Setting up
@@ -133,13 +157,15 @@ def _check_supported(capture: Capture) -> None:
         raise NotYet("cgroups")
     if not setup["bios"]:
         raise NotYet("it was not traced: there are no bios to replay")
+    if all(job["kind"] in RANGE_JOBS for job in setup["jobs"]):
+        return
     for job in setup["jobs"]:
         if job["kind"] != "fio":
-            raise NotYet(f"jobs of blkdiscard ({job['kind']})")
+            raise NotYet(f"jobs of {job['kind']} beside others")
     if len(setup["jobs"]) > 1:
         raise NotYet("several fio processes")
     for bio in capture.bios:
-        if bio.rwbs not in PLAIN_BIOS:
+        if bio.rwbs not in PLAIN_BIOS | SYNC_BIOS:
             raise NotYet(f"bios like {bio.rwbs}")
 
 
@@ -156,9 +182,14 @@ def _machine(capture: Capture, costs: str) -> Machine:
         model = MODELS[device["model"]]
         made = builder.device(device["name"], capture.case)
         made.set_model(model, capture.case)
+        if model == "virtio":
+            for key, nanoseconds in VIRTIO_HOST.items():
+                made.set_parameter(key, nanoseconds, capture.case)
         for key, value in device.items():
             if key in NOT_PARAMETERS:
                 continue
+            if key == "chunk_sectors":
+                key, value = "chunk", value << 9
             if key not in parameters[model]:
                 raise NotYet(f"parameter {key} of device model {model}")
             made.set_parameter(key, value, capture.case)
@@ -205,10 +236,8 @@ def _compare_attributes(capture: Capture, built: BuiltMachine) -> list[str]:
 def _jobs(capture: Capture) -> tuple[JobFile, str]:
     # The one job file, and its name without suffix
     name = capture.setup["jobs"][0]["file"]
-    lines = capture.files[name].splitlines()
-    text = "\n".join("" if line.split("=")[0].strip() in SEEN_IN_BIOS else line for line in lines)
     try:
-        return parse_job_text(text, name), name.rsplit(".", 1)[0]
+        return parse_job_text(capture.files[name], name), name.rsplit(".", 1)[0]
     except BlklabError as error:
         raise NotYet(str(error)) from None
 
@@ -224,12 +253,12 @@ class ReplayRun(Run):
     ) -> None:
         super().__init__(built, job_file)
         self.run_bytes = run_bytes
-        # A bio of more than 256 pages had some that lay side by side: it is taken as it was
-        self.max_bio_bytes = max(MAX_BIO_BYTES, *(bio.nr_sectors << 9 for bio in capture.bios))
         self.job_names: list[str] = []
-        self.sent: dict[int, list[SentBio]] = {}
+        self.sent: dict[int, list[list[SentBio]]] = {}
         tasks: dict[str, dict[int, list[SentBio]]] = {}
         for bio in capture.bios:
+            if bio.rwbs == FLUSH_BIO:
+                continue
             section = bio.job.rpartition(".")[0]
             tasks.setdefault(section, {}).setdefault(bio.task, []).append(bio)
         for member in self.members:
@@ -239,27 +268,49 @@ class ReplayRun(Run):
             if clone.clone >= len(mine):
                 raise BlklabError(f"no bios of clone {clone.clone} of {section}", capture.case)
             bios = mine[clone.clone]
-            if clone.spec.iodepth == 1 and bios[-1].batch < len(bios):
-                raise NotYet("I/Os that became several bios")
-            self.sent[clone.job_number] = bios
+            self.sent[clone.job_number] = _calls(bios) if clone.spec.iodepth == 1 else [[bio] for bio in bios]
             self.job_names.append(f"{section}.{clone.clone}")
 
     def _stream(self, clone: Clone, file_sizes_bytes: list[int]) -> Stream:
         spec = clone.spec
         names = [name.removeprefix("/dev/") for name in spec.filenames] or [next(iter(self.built.queues))]
-        bios = self.sent[clone.job_number]
+        ios = self.sent[clone.job_number]
         return ReplayStream(
-            [DDIRS[bio.rwbs[0]] for bio in bios],
-            [names.index(bio.device) for bio in bios],
-            [bio.sector << 9 for bio in bios],
-            [bio.nr_sectors << 9 for bio in bios],
+            [DDIRS[bios[0].rwbs[0]] for bios in ios],
+            [names.index(bios[0].device) for bios in ios],
+            [bios[0].sector << 9 for bios in ios],
+            [sum(bio.nr_sectors for bio in bios) << 9 for bios in ios],
         )
 
     def _thread(self, member: Member) -> FioThread:
         thread = super()._thread(member)
         thread.dio.run_bytes = self.run_bytes
-        thread.dio.max_bio_bytes = self.max_bio_bytes
+        thread.dio.sizes = _large_bios(self.sent[member.clone.job_number])
         return thread
+
+
+def _calls(bios: list[SentBio]) -> list[list[SentBio]]:
+    # The I/Os of a task that sends one a call: the bios of each call, which must lie one behind the other
+    ios: list[list[SentBio]] = []
+    for bio in bios:
+        if ios and ios[-1][0].batch == bio.batch:
+            last = ios[-1][-1]
+            if (last.device, last.sector + last.nr_sectors) != (bio.device, bio.sector):
+                raise NotYet("bios of one call that are not one I/O")
+            ios[-1].append(bio)
+        else:
+            ios.append([bio])
+    return ios
+
+
+def _large_bios(ios: list[list[SentBio]]) -> Iterator[int]:
+    # Bytes of each bio of which the kernel had to ask how many pages it takes: it had more than 256 left
+    for bios in ios:
+        left = sum(bio.nr_sectors for bio in bios) << 9
+        for bio in bios:
+            if left > MAX_BIO_BYTES:
+                yield bio.nr_sectors << 9
+            left -= bio.nr_sectors << 9
 
 
 def _iops(thread: FioThread) -> tuple[float, float]:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from blklab.block.attributes import write
 from blklab.block.elevator import Elevator
 from blklab.block.features import default_scheduler
+from blklab.block.memory import MemoryLayout
 from blklab.block.models import Shared, find_model, make_queue, settings_of
 from blklab.block.switch import set_elevator
 from blklab.core.errors import AttributeRefused, BlklabError, nearest
 from blklab.sim.cpu import MachineHost
 from blklab.sim.events import EventQueue
+from blklab.sim.volume import Volume
 
 if TYPE_CHECKING:
     from blklab.block.queue import RequestQueue
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 class BuiltMachine:
     """A machine that can run: its clock, its host, its queues by device name, `tops`: those that no other device is
-    made of, and what the user should know."""
+    made of, `memory`: how its pages lie (None: every one elsewhere), and what the user should know."""
 
     def __init__(self, machine: Machine, seed: int) -> None:
         self.machine = machine
@@ -37,7 +39,9 @@ class BuiltMachine:
         self.queues: dict[str, RequestQueue] = {}
         self.tops: list[RequestQueue] = []
         self.notes: list[str] = machine.notes()
+        self.volumes: list[Volume] = []
         self.tracer: Tracer | None = None
+        self.memory = MemoryLayout(seed, machine.contiguous) if machine.contiguous else None
 
     def queue(self, name: str, where: str | None = None) -> RequestQueue:
         """The queue of a device, named with or without /dev/. Raises BlklabError if there is none of that name."""
@@ -61,6 +65,7 @@ def build(machine: Machine, seed: int = 1, scheduler: str | type[Elevator] | Non
     plans = [_Plan(number, config) for number, config in enumerate(machine.devices)]
     for plan in plans:
         plan.check_members(machine)
+    _check_shared(plans)
     leaves = [plan for plan in plans if not plan.members]
     for plan in leaves:
         _make(built, plan, shared)
@@ -73,9 +78,7 @@ def build(machine: Machine, seed: int = 1, scheduler: str | type[Elevator] | Non
         ready = [plan for plan in waiting if all(name in shared.queues for name in plan.members)]
         if not ready:
             names = ", ".join(plan.config.name for plan in waiting)
-            raise BlklabError(
-                f"these devices are made of each other: {names}", waiting[0].config.where("members")
-            )
+            raise BlklabError(f"these devices are made of each other: {names}", waiting[0].where())
         for plan in ready:
             waiting.remove(plan)
             _make(built, plan, shared)
@@ -83,6 +86,7 @@ def build(machine: Machine, seed: int = 1, scheduler: str | type[Elevator] | Non
     built.queues = {config.name: shared.queues[config.name] for config in machine.devices}
     below = {name for plan in plans for name in plan.members}
     built.tops = [built.queues[config.name] for config in machine.devices if config.name not in below]
+    built.volumes = [Volume(config, built.queues[config.device], seed) for config in machine.volumes]
     return built
 
 
@@ -102,8 +106,31 @@ class _Plan:
             if name not in names:
                 have = f"the machine has {', '.join(names)}{nearest(name, names)}"
                 raise BlklabError(
-                    f"{self.config.name} is made of {name!r}, which there is not; {have}",
-                    self.config.where("members"),
+                    f"{self.config.name} is made of {name!r}, which there is not; {have}", self.where(name)
+                )
+
+    def where(self, member: str = "") -> str:
+        """The place that names a member, or any."""
+        for parameter in self.model.parameters:
+            value = self.settings[parameter.name]
+            if (parameter.kind == "device" and value and member in ("", value)) or (
+                parameter.kind == "devices" and value
+            ):
+                return self.config.where(parameter.name)
+        return self.config.where("model")
+
+
+def _check_shared(plans: list[_Plan]) -> None:
+    # md and most of device mapper want their members for themselves; partitions and linear devices take parts
+    users: dict[str, _Plan] = {}
+    for plan in plans:
+        for name in plan.members:
+            other = users.setdefault(name, plan)
+            if other is not plan and not (other.model.shares_members and plan.model.shares_members):
+                raise BlklabError(
+                    f"{name} is a member of {other.config.name} already, and of {plan.config.name} too; only partition "
+                    f"and linear devices can lie on one together",
+                    plan.where(name),
                 )
 
 
@@ -121,8 +148,9 @@ def _make(built: BuiltMachine, plan: _Plan, shared: Shared) -> None:
             shared,
         )
     except BlklabError as error:
-        raise BlklabError(error.message, error.where or config.where("model")) from None
+        raise BlklabError(error.message, error.where or plan.where()) from None
     built.queues[config.name] = shared.queues[config.name]
+    built.queues[config.name].limits.memory = built.memory
 
 
 def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Elevator] | None) -> None:
@@ -133,6 +161,7 @@ def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Ele
     if scheduler is None and not chosen and not queue.bio_based:
         _default_elevator(built, queue)
     if scheduler is not None:
+        _check_chosen_once(config, scheduler)
         set_elevator(queue, scheduler)
     for attribute in config.attributes:
         if attribute.path == "queue/scheduler" and scheduler is not None:
@@ -140,9 +169,25 @@ def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Ele
         try:
             write(queue, attribute.path, attribute.value)
         except AttributeRefused as error:
+            if attribute.every and find_model(config.model).stacked:
+                continue
             where = attribute.where or error.where
             what = "" if where and attribute.path in where else f"{attribute.path}: "
             raise AttributeRefused(what + error.message, where, error.errno) from None
+
+
+def _check_chosen_once(config: DeviceConfig, scheduler: str | type[Elevator]) -> None:
+    # A machine file's scheduler is a default that --scheduler replaces; two on one command line contradict each other
+    for write_ in config.attributes:
+        if (
+            write_.path == "queue/scheduler"
+            and write_.where.startswith("--set")
+            and write_.value != scheduler
+        ):
+            raise BlklabError(
+                f"asks for {write_.value!r} on {config.name} where --scheduler asks for {scheduler!r}: say one of them",
+                write_.where,
+            )
 
 
 def _default_elevator(built: BuiltMachine, queue: RequestQueue) -> None:

@@ -49,7 +49,7 @@ cdef class Cpu(Event):
     cdef readonly Ring irqs, works
     cdef readonly FairQueue tasks
     cdef int64_t least_vruntime_ns
-    cdef bint resched
+    cdef bint resched, gives_way
     cdef readonly Task current
     cdef readonly Work work
 
@@ -89,6 +89,8 @@ cdef class MachineHost(Host):
 
     @cython.locals(cpu=Cpu)
     cpdef bint yield_due(self) noexcept
+    @cython.locals(cpu=Cpu)
+    cpdef bint cond_resched(self) noexcept
     @cython.locals(target=Cpu)
     cpdef int interrupt(self, int cpu, Event event, bint remote) except -1
     @cython.locals(target=Cpu, timer=WorkTimer)

@@ -178,6 +178,7 @@ class Cpu(Event):
         self.current: Task | None = None
         self.least_vruntime_ns = 0
         self.resched = False
+        self.gives_way = False  # its task is in the kernel, at a place where it may be preempted
         self.work: Work | None = None
         self.busy_ns = 0
         self.irq_ns = 0
@@ -220,11 +221,12 @@ class Cpu(Event):
             else:
                 self.in_irq = False
                 task = self.current
-                if task is not None and task.in_kernel and not host.preempt_full:
+                if task is not None and task.in_kernel and not host.preempt_full and not self.gives_way:
                     self._run_task(task)
                 elif self.work is not None or self.works.count:
                     self._run_work()
                 elif task is not None:
+                    self.gives_way = False
                     if self.resched and self.tasks.count:
                         self._put_back(task)
                     else:
@@ -258,7 +260,7 @@ class Cpu(Event):
         clock = self.host.events
         if self.irqs.count or clock.head_ns < clock.now_ns:
             return False
-        if task.in_kernel and not self.host.preempt_full:
+        if task.in_kernel and not self.host.preempt_full and not self.gives_way:
             return True
         return self.work is None and self.works.count == 0 and self.tasks.count == 0
 
@@ -404,6 +406,16 @@ class MachineHost(Host):
             return True
         cpu: Cpu = self.cpus[self.cpu]
         return cpu.irqs.count > 0
+
+    def cond_resched(self) -> bool:
+        """Whether a worker, or a task that was woken, waits for the running CPU, whose task is in the kernel."""
+        cpu: Cpu = self.cpus[self.cpu]
+        if cpu.current is None or cpu.in_irq or cpu.work is not None:
+            return False
+        if cpu.works.count or (cpu.resched and cpu.tasks.count):
+            cpu.gives_way = True
+            return True
+        return False
 
     def interrupt(self, cpu: int, event: Event, remote: bool) -> int:
         """Interrupt a CPU: `event.fire` runs there before anything else."""

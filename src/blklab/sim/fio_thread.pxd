@@ -5,7 +5,7 @@ from blklab.core.bits cimport NEVER_NS
 from blklab.core.steps cimport (STEP_GETEVENTS, STEP_IO_UNIT, STEP_REAP, STEP_SYSCALL, STEP_THREAD_START,
                                 STEP_USER_IO)
 from blklab.block.bio cimport Bio
-from blklab.block.consts cimport DONE, WAIT
+from blklab.block.consts cimport DONE, OP_DISCARD, STS_NOTSUPP, WAIT
 from blklab.block.queue cimport RequestQueue
 from blklab.metrics.stats cimport JobStats
 from blklab.sim.cpu cimport Cpu, MachineHost, Task
@@ -23,6 +23,7 @@ cdef class FioThread(Task):
     cdef readonly JobStats stats
     cdef readonly list queues
     cdef int64_t[::1] starts_sectors
+    cdef public list files
     cdef readonly int engine, iodepth, batch_size, complete_min, complete_max, iodepth_low
     cdef public bint disable_slat, disable_clat, disable_lat, ramping, stopping, begun
     cdef readonly DirectIo dio
@@ -35,10 +36,12 @@ cdef class FioThread(Task):
     cdef IoUnit call_head, call_tail, unit
     cdef int start_left, call_count, io_u_queued, wait_min
     cdef readonly int cur_depth
-    cdef bint full, waiting, own_plug, draining, ending, held, thinking
+    cdef bint full, waiting, blocking, busy, own_plug, draining, ending, held, thinking
     cdef int64_t pass_number, pause_ns, pause_until_ns
 
     cpdef configure(self, int engine, int iodepth, int batch, int low, int complete_min, int complete_max)
+    @cython.locals(unit=IoUnit)
+    cpdef void place_buffers(self, int64_t start_bytes, int64_t buffer_bytes) noexcept
     @cython.locals(cpu=Cpu, result=int, sections=int)
     cpdef int step(self) except -1
     @cython.locals(clock=EventQueue, start=int64_t, was_kernel=bint, phase=int, result=int)

@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from blklab.block.queue import RequestQueue
     from blklab.metrics.stats import JobStats
     from blklab.sim.cpu import Cpu, MachineHost
+    from blklab.sim.filemap import FileMap
     from blklab.sim.pace import Pace
     from blklab.workload.stream import Stream
 
 if not cython.compiled:
-    from blklab.block.consts import DONE, WAIT
+    from blklab.block.consts import DONE, OP_DISCARD, STS_NOTSUPP, WAIT
     from blklab.core.bits import NEVER_NS
     from blklab.core.charging import charge
     from blklab.core.steps import (
@@ -68,7 +69,7 @@ if not cython.compiled:
 
 class FioThread(Task):
     """One clone of a job. `queues` and `starts_sectors`: the device of each of its files, and where on it the
-    file begins."""
+    file begins. `files`: which of them are files of a volume, if any is."""
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class FioThread(Task):
         self.stats = stats
         self.queues = queues
         self.starts_sectors = array("q", starts_sectors)
+        self.files: list[FileMap | None] | None = None
         self.engine = ENGINE_LIBAIO
         self.iodepth = 1
         self.batch_size = 1
@@ -127,6 +129,8 @@ class FioThread(Task):
         self.full = False
         self.wait_min = 0
         self.waiting = False
+        self.blocking = False
+        self.busy = False
         self.own_plug = False
         self.unit: IoUnit | None = None
         self.pass_number = 0
@@ -149,6 +153,14 @@ class FioThread(Task):
         self.complete_max = complete_max
         for _ in range(iodepth):
             self.free.append(IoUnit())
+
+    def place_buffers(self, start_bytes: int, buffer_bytes: int) -> None:
+        """Where the buffers of the I/Os begin in memory: one behind the other, each of the largest block size."""
+        unit = self.free.head
+        while unit is not None:
+            unit.buffer_bytes = start_bytes
+            start_bytes += buffer_bytes
+            unit = unit.next
 
     # -- sections ----------------------------------------------------------------
 
@@ -215,6 +227,9 @@ class FioThread(Task):
         if now >= self.end_ns or self.stopping:
             self.ending = True
             return self._drain(False, 0)
+        if self.busy:
+            self.busy = False
+            return self._queue()
         if self.pace is not None:
             early_ns = self.pace.early_ns(stream, now - self.epoch_ns)
             if early_ns:
@@ -251,6 +266,10 @@ class FioThread(Task):
         host = self.host
         clock = host.events
         stream = self.stream
+        if stream.ddir == 2 and self.io_u_queued and self.engine != ENGINE_NULL:
+            # FIO_Q_BUSY: before a trim, what the engine holds is committed, and fio waits as if it were full
+            self.busy = True
+            return self._commit()
         unit = self.free.popleft()
         unit.ddir = stream.ddir
         unit.file_index = stream.file_index
@@ -265,7 +284,9 @@ class FioThread(Task):
         if self.pace is not None:
             self.pace.issued(unit.ddir, unit.length_bytes)
         self.queued.append(unit)
-        if self.engine == ENGINE_SYNC:
+        if self.engine == ENGINE_SYNC or (unit.ddir == 2 and self.engine != ENGINE_NULL):
+            # Every engine trims by the ioctl, which waits
+            self.blocking = True
             unit.issue_ns = clock.now_ns
             return self._enter_submit(AFTER_QUEUE)
         self.io_u_queued += 1
@@ -281,7 +302,7 @@ class FioThread(Task):
 
     def _after_queue(self) -> int:
         # The tail of do_io's loop: fetch completions if there is no free I/O
-        if self.free.count:
+        if self.free.count and not (self.busy and self.cur_depth):
             return self._next()
         self.full = True
         self.after = AFTER_QUEUE
@@ -310,7 +331,7 @@ class FioThread(Task):
         self.in_kernel = True
         host = self.host
         charge(host, STEP_SYSCALL)
-        if self.engine != ENGINE_SYNC and self.queued.count >= self.plug_threshold:
+        if self.queued.count >= self.plug_threshold and not self.blocking:
             self.plug.start(self.queued.count if self.engine == ENGINE_IO_URING else 1)
         return self._submit_next()
 
@@ -320,7 +341,10 @@ class FioThread(Task):
         self.unit = unit
         self._add_to_call(unit)
         dio = self.dio
-        dio.start(unit, self.queues[unit.file_index], self.starts_sectors[unit.file_index])
+        if self.files is not None and self.files[unit.file_index] is not None:
+            dio.start_in_file(unit, self.files[unit.file_index])
+        else:
+            dio.start(unit, self.queues[unit.file_index], self.starts_sectors[unit.file_index])
         self.own_plug = dio.wants_plug() and not self.plug.active
         if self.own_plug:
             self.plug.start(1)
@@ -350,8 +374,8 @@ class FioThread(Task):
                     if self.host.yield_due():
                         return STEP_CONTINUE
                 elif self.own_plug:
-                    if self.engine == ENGINE_SYNC and self.unit.ddir != 0:
-                        # blkdev_write_iter and the discard ioctl wait before they finish their plug
+                    if self.blocking and self.unit.ddir != 0 and not self.dio.in_file:
+                        # blkdev_write_iter and the discard ioctl wait before they finish their plug, iomap after
                         self._sleep()
                         break
                     self.phase = PH_OWN_PLUG
@@ -368,7 +392,7 @@ class FioThread(Task):
         if self.queued.count:
             self.phase = PH_SUBMIT
             return STEP_CONTINUE
-        if self.engine == ENGINE_SYNC:
+        if self.blocking:
             self.phase = PH_SYNC_WAIT
             return self._sync_wait()
         return self._leave_submit()
@@ -381,7 +405,7 @@ class FioThread(Task):
         unit = self.call_head
         while unit is not None:
             unit.issue_ns = now
-            if not self.ramping:
+            if not self.ramping and unit.ddir <= 2:
                 stats.io_issued(unit.ddir, -1 if self.disable_slat else now - unit.start_ns)
             unit = unit.link
         stats.submit_mark(self.call_count)
@@ -398,13 +422,20 @@ class FioThread(Task):
     def bio_done(self, bio: Bio) -> int:
         """A bio has ended: the I/O with its last one, and whoever waits for enough I/Os is woken."""
         unit: IoUnit = bio.io
-        if bio.status:
+        if bio.status and not (bio.op == OP_DISCARD and bio.status == STS_NOTSUPP):
             unit.error = bio.status
         unit.bios_left -= 1
         if unit.bios_left:
             return 0
-        if self.engine != ENGINE_SYNC:
+        if self.blocking:
+            if unit is self.unit:
+                if self.waiting:
+                    self.waiting = False
+                    self.wake()
+                return 0
             self.done.append(unit)
+            return 0
+        self.done.append(unit)
         if self.waiting and (self.engine != ENGINE_IO_URING or self.done.count >= self.wait_min):
             self.waiting = False
             self.wake()
@@ -417,17 +448,18 @@ class FioThread(Task):
             self.waiting = True
             return STEP_SLEEP
         self.in_kernel = False
+        self.blocking = False
         self.plug.active = False
         self.call_head = None
         self.call_tail = None
         self.call_count = 0
         stats = self.stats
         now = self.host.events.now_ns
-        if not self.ramping:
+        if not self.ramping and unit.ddir <= 2:
             stats.io_issued(unit.ddir, -1)
         stats.submit_mark(1)
         stats.complete_mark(1)
-        stats.depth_mark_many(1, 1)
+        stats.depth_mark_many(self.cur_depth, 1)
         self.unit = None
         self._account(unit, now)
         return self._after_queue()

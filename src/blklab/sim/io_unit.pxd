@@ -6,6 +6,7 @@ cdef class IoUnit:
     cdef public int ddir, file_index, error
     cdef int bios_left
     cdef bint touched
+    cdef int64_t buffer_bytes
     cdef readonly int64_t offset_bytes, length_bytes, start_ns, issue_ns
 
 @cython.final

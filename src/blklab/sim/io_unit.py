@@ -17,6 +17,7 @@ class IoUnit:
         self.file_index = 0
         self.offset_bytes = 0
         self.length_bytes = 0
+        self.buffer_bytes = 0  # where its buffer begins in the thread's memory
         self.start_ns = 0
         self.issue_ns = 0
         self.bios_left = 0

@@ -34,6 +34,7 @@ from blklab.sim.kernels import (
     scheduler_available,
     unbuilt_differences,
 )
+from blklab.sim.volume_config import VolumeBuilder, VolumeConfig, check_volumes
 
 DEFAULT_MACHINE = "default"
 DEFAULT_COSTS = "icpe24"
@@ -50,11 +51,13 @@ ParameterValue = str | int | float | bool | list[str]
 
 
 class AttributeWrite(NamedTuple):
-    """One write of `value` to an attribute, `path` as below /sys/block/DEVICE: "queue/nr_requests"."""
+    """One write of `value` to an attribute, `path` as below /sys/block/DEVICE: "queue/nr_requests". `every`: it was asked
+    for of every device, so one that is made of others and refuses it is left as it is."""
 
     path: str
     value: str
     where: str
+    every: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class DeviceConfig:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything about a machine. `kernel` is as it was asked for; `features` is what it means."""
+    """Everything about a machine. `kernel` is as it was asked for; `features` is what it means. `contiguous`: the share
+    of memory pages that lie behind the one before them (block/memory.py)."""
 
     name: str
     about: str
@@ -97,6 +101,8 @@ class Machine:
     features: Features = field(compare=False)
     cpus: CpuConfig
     devices: tuple[DeviceConfig, ...]
+    contiguous: float = 0.0
+    volumes: tuple[VolumeConfig, ...] = ()
 
     def notes(self) -> list[str]:
         """What a user should know about this machine: how its kernel differs in ways that are not built."""
@@ -142,13 +148,13 @@ class _DeviceBuilder:
         self.parameters[name] = value
         self.wheres[name] = where
 
-    def write(self, path: str, value: str, where: str) -> None:
+    def write(self, path: str, value: str, where: str, every: bool = False) -> None:
         old = self.writes.get(path)
         if path == "queue/scheduler" and old is not None and old.value != value:
             self.writes = {
                 key: write for key, write in self.writes.items() if not key.startswith("queue/iosched/")
             }
-        self.writes[path] = AttributeWrite(path, value, where)
+        self.writes[path] = AttributeWrite(path, value, where, every)
 
     def build(self) -> DeviceConfig:
         if self.model is None:
@@ -177,12 +183,14 @@ class MachineBuilder:
         self.about = ""
         self.source = ""
         self.devices: dict[str, _DeviceBuilder] = {}
+        self.volumes: dict[str, VolumeBuilder] = {}
         self._kernel = (DEFAULT_KERNEL, "")
         self._features: dict[str, tuple[str, str]] = {}
         self._costs = (DEFAULT_COSTS, "")
         self._count = 8
         self._preempt = PREEMPT_MODELS[0]
         self._hz = 250
+        self._contiguous = 0.0
 
     def set_kernel(self, kernel: str, where: str) -> None:
         """The kernel version."""
@@ -212,9 +220,24 @@ class MachineBuilder:
             known = ("count", "costs", "preempt", "hz")
             raise BlklabError(f"no cpu/{key}{nearest(key, known)}; there are {', '.join(known)}", where)
 
+    def set_memory(self, key: str, value: float | str, where: str) -> None:
+        """One key of [memory]: `contiguous`. Raises BlklabError for another one, or a value outside 0 to 1."""
+        if key != "contiguous":
+            raise BlklabError(f"no memory/{key}; there is contiguous", where)
+        try:
+            self._contiguous = float(value)
+        except ValueError:
+            self._contiguous = -1.0
+        if not 0.0 <= self._contiguous <= 1.0:
+            raise BlklabError(f"memory/contiguous is 0 to 1, not {value!r}", where)
+
     def device(self, name: str, where: str) -> _DeviceBuilder:
         """The device of that name, made if it is new."""
         return self.devices.setdefault(name, _DeviceBuilder(name, where))
+
+    def volume(self, name: str, where: str) -> VolumeBuilder:
+        """The volume of that name, made if it is new."""
+        return self.volumes.setdefault(name, VolumeBuilder(name, where))
 
     def build(self) -> Machine:
         """The machine.
@@ -240,6 +263,8 @@ class MachineBuilder:
             for write in device.attributes:
                 if write.path == "queue/scheduler":
                     check_scheduler(features, write.value, write.where)
+        volumes = [volume.build() for volume in self.volumes.values()]
+        check_volumes(volumes, [device.name for device in devices])
         costs, costs_where = self._costs
         cpus = CpuConfig(
             count=self._count,
@@ -248,7 +273,14 @@ class MachineBuilder:
             hz=self._hz,
         )
         return Machine(
-            name=self.name, about=self.about, kernel=kernel, features=features, cpus=cpus, devices=devices
+            name=self.name,
+            about=self.about,
+            kernel=kernel,
+            features=features,
+            cpus=cpus,
+            devices=devices,
+            contiguous=self._contiguous,
+            volumes=tuple(volumes),
         )
 
 

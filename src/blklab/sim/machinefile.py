@@ -9,9 +9,12 @@
     preset = "samsung-980pro-1tb"
     queue.scheduler = "kyber"
     queue.iosched.read_lat_nsec = 2000000
+    [volume.data]
+    device = "nvme0n1"
 
 Below [device.NAME], `queue.*` are attribute writes in the order they stand there, `model` and `preset`
-choose what the device is, and every other key is a parameter of the model. `extends = "default"` (or a
+choose what the device is, and every other key is a parameter of the model. [volume.NAME] puts a file system on
+a device (volume_config.py). `extends = "default"` (or a
 file) starts from another machine: keys given here replace its keys, devices of the same name are the same
 device. Presets are the files of sim/machines.
 
@@ -33,7 +36,7 @@ from blklab.sim.machine import DEVICE_ATTRIBUTES, MAX_CPUS, MachineBuilder
 from blklab.sim.tomlfile import Lines, parse_toml, read_toml
 
 _DEVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
-_RESERVED_NAMES = ("queue", "device", "feature", "cpu", "cgroup", "kernel")
+_RESERVED_NAMES = ("queue", "device", "feature", "cpu", "memory", "volume", "cgroup", "kernel")
 _SCALARS = (str, int, float, bool)
 
 
@@ -48,19 +51,26 @@ class _CpuSection(_Section):
     hz: Literal[100, 250, 300, 1000] | None = None
 
 
+class _MemorySection(_Section):
+    contiguous: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
 class _MachineFile(_Section):
     about: str | None = None
     extends: str | None = None
     kernel: str | None = None
     cpu: _CpuSection = _CpuSection()
+    memory: _MemorySection = _MemorySection()
     feature: dict[str, bool | int | str] = {}
     device: dict[str, dict[str, Any]] = {}
+    volume: dict[str, dict[str, bool | int | str]] = {}
     cgroup: dict[str, Any] = {}
 
 
 _KEYS: dict[tuple[str, ...], list[str]] = {
     (): list(_MachineFile.model_fields),
     ("cpu",): list(_CpuSection.model_fields),
+    ("memory",): list(_MemorySection.model_fields),
 }
 
 
@@ -205,6 +215,8 @@ def _apply(builder: MachineBuilder, parsed: _MachineFile, lines: Lines) -> None:
             if key == "costs" and _is_file(value):
                 value = str(Path(lines.source).parent / value)
             builder.set_cpu(key, value, lines.where(("cpu", key)))
+    if parsed.memory.contiguous is not None:
+        builder.set_memory("contiguous", parsed.memory.contiguous, lines.where(("memory", "contiguous")))
     for name, flag in parsed.feature.items():
         builder.set_feature(name, _text(flag), lines.where(("feature", name)))
     for name, keys in parsed.device.items():
@@ -220,3 +232,7 @@ def _apply(builder: MachineBuilder, parsed: _MachineFile, lines: Lines) -> None:
                 device.write("/".join(path), _text(value), where)
             elif path != ("model",):
                 device.set_parameter(path[0], value, where)
+    for name, settings in parsed.volume.items():
+        volume = builder.volume(name, lines.where(("volume", name)))
+        for key, value in settings.items():
+            volume.set(key, value, lines.where(("volume", name, key)))

@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING
 from blklab import __version__
 from blklab.core.clock import Event
 from blklab.core.errors import BlklabError
-from blklab.metrics.result import DiskUtil, JobResult, RunResult
+from blklab.metrics.result import JobResult, RunResult
 from blklab.metrics.stats import JobStats
+from blklab.sim.disk_util import disk_utils
 from blklab.sim.fio_phases import ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC
+from blklab.sim.fio_sync import OPENED, SyncingThread
 from blklab.sim.fio_thread import FioThread
+from blklab.sim.jobfiles import JobFiles
 from blklab.sim.pace import Pace, has_pace
 from blklab.sim.progress import Progress, StopFlag
 from blklab.sim.timed import check_patterns, schedule, show
@@ -40,6 +43,8 @@ SLICE_EVENTS = 200_000
 SAMPLE_NS = 500_000_000
 FIRST_PID = 2000
 NEVER = (1 << 63) - 1
+HUGE_PAGE_BYTES = 2 << 20  # Hugepagesize of x86
+STALL_NS = 3_600_000_000_000
 
 ENGINES = {
     "libaio": ENGINE_LIBAIO,
@@ -90,7 +95,8 @@ class Run:
         self.members = [Member(clone) for clone in expand(job_file.jobs)]
         self.waiting = list(self.members)
         self.load = [0] * built.host.nr_cpus
-        self.notes = [*built.notes, *job_file.notes]
+        self.files = JobFiles(built, [member.clone for member in self.members])
+        self.notes = [*built.notes, *job_file.notes, *self.files.notes]
         for spec in job_file.jobs:
             self.notes += [note for note in spec.notes if note not in self.notes]
             self._check(spec)
@@ -102,10 +108,7 @@ class Run:
     # -- before -----------------------------------------------------------------
 
     def _queues(self, spec: JobSpec) -> list[RequestQueue]:
-        built = self.built
-        if not spec.filenames:
-            return built.tops[:1]
-        return [built.queue(name, spec.where) for name in spec.filenames]
+        return self.files.queues(spec)
 
     def _check(self, spec: JobSpec) -> None:
         # What a job asks of its devices, before anything runs
@@ -134,12 +137,12 @@ class Run:
                         f"direct I/O of {size} bytes on {queue.name}, whose blocks are {block} bytes: EINVAL",
                         spec.where,
                     )
+            if spec.trims and self.files.in_files(spec):
+                raise BlklabError("fio trims devices only, and the job works on files", spec.where)
             if spec.trims and not queue.limits.max_discard_sectors:
                 raise BlklabError(
                     f"{queue.name} takes no discards, and the job trims: EOPNOTSUPP", spec.where
                 )
-        if spec.rw in ("trimwrite", "randtrimwrite") and ENGINES[spec.ioengine] != ENGINE_SYNC:
-            raise BlklabError(f"rw={spec.rw} is built for synchronous engines only yet", spec.where)
         for cpu in spec.cpus_allowed:
             if cpu >= self.built.host.nr_cpus:
                 raise BlklabError(
@@ -150,10 +153,10 @@ class Run:
     def _thread(self, member: Member) -> FioThread:
         spec = member.clone.spec
         built = self.built
-        queues = self._queues(spec) if spec.ioengine != "null" else built.tops[:1]
-        sizes = [queue.size_sectors << 9 for queue in queues]
         clone = member.clone
-        stream = self._stream(clone, sizes)
+        targets = self.files.targets(clone)
+        queues = [target.queue for target in targets]
+        stream = self._stream(clone, [target.size_bytes for target in targets])
         stats = JobStats(
             spec.clat_percentiles,
             spec.lat_percentiles,
@@ -162,12 +165,13 @@ class Run:
             spec.iopsavgtime_ms,
         )
         cpu = self._place(spec, clone.clone)
-        thread = FioThread(
-            built.host, cpu, FIRST_PID + clone.job_number, stream, stats, queues, [0] * len(queues)
-        )
+        make = SyncingThread if spec.syncs and spec.ioengine != "null" else FioThread
+        thread = make(built.host, cpu, FIRST_PID + clone.job_number, stream, stats, queues, [0] * len(queues))
+        if isinstance(thread, SyncingThread):
+            thread.set_syncs(spec.fsync_blocks, spec.fdatasync_blocks, spec.end_fsync, OPENED[spec.sync])
+        if any(target.file is not None for target in targets):
+            thread.files = [target.file for target in targets]
         engine = ENGINES[spec.ioengine]
-        if spec.rw in ("trim", "randtrim"):
-            engine = ENGINE_SYNC  # the ioctl waits, whatever the engine
         depth = 1 if engine == ENGINE_SYNC else spec.iodepth
         thread.configure(
             engine,
@@ -177,6 +181,14 @@ class Run:
             spec.iodepth_batch_complete_min,
             spec.iodepth_batch_complete_max,
         )
+        largest = max(spec.max_bs_bytes)
+        thread.place_buffers(clone.job_number * depth * largest, largest)
+        if spec.mem in ("shmhuge", "mmaphuge"):
+            thread.place_buffers(0, largest)
+            thread.dio.run_bytes = HUGE_PAGE_BYTES
+        elif built.memory is not None:
+            thread.dio.run_bytes = 0
+            thread.dio.memory = built.memory
         thread.disable_slat = spec.disable_slat
         thread.disable_clat = spec.disable_clat
         thread.disable_lat = spec.disable_lat
@@ -267,6 +279,7 @@ class Run:
         self._start_ready()
         events.at(SAMPLE_NS, Sampler(self))
         reporter = Reporter(self)
+        watch = StallWatch(self)
         while self.built.host.live_tasks:
             turns = self.built.host.turns
             events.run(NEVER, SLICE_EVENTS)
@@ -279,6 +292,7 @@ class Run:
                 raise BlklabError(
                     "the run has come to a stand: every thread sleeps and nothing will wake it (a bug)"
                 )
+            watch.look()
             if progress is not None:
                 progress(reporter.moment())
             if stop is not None and stop.stopped:
@@ -312,8 +326,37 @@ class Run:
                 if m.clone.spec.ioengine != "null"
                 for queue in self._queues(m.clone.spec)
             }
-            result.disk_util = [_disk_util(q, now) for q in built.queues.values() if q.name in used]
+            result.disk_util = disk_utils([q for q in built.queues.values() if q.name in used], now)
         return result
+
+
+class StallWatch:
+    """Notices that I/Os wait for ever while time goes on: a scheduler that says it has work and gives none, say."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.done = -1
+        self.since_ns = 0
+
+    def look(self) -> None:
+        """Between two slices. Raises BlklabError with where the I/Os are."""
+        threads = [member.thread for member in self.run.members if member.thread is not None]
+        done = sum(thread.ios_done for thread in threads)
+        now = self.run.built.events.now_ns
+        waiting = sum(thread.cur_depth for thread in threads)
+        if done != self.done or not waiting:
+            self.done = done
+            self.since_ns = now
+        elif now - self.since_ns > STALL_NS:
+            holds = ", ".join(
+                f"{queue.name} has {queue.usage} requests (scheduler {queue.elevator_name})"
+                for queue in self.run.built.queues.values()
+                if queue.usage
+            )
+            raise BlklabError(
+                f"no I/O has completed for an hour of the run's time, and {waiting} wait: {holds or 'no request'}. A "
+                "scheduler whose has_work is True must give a request, and must ask for a run when it has one again"
+            )
 
 
 class Reporter:
@@ -416,22 +459,4 @@ def _job_result(member: Member, thread: FioThread, now_ns: int) -> JobResult:
         sig_figs=spec.significant_figures,
         error=error,
         verror=STATUS_TEXT.get(thread.error, "") if error else "",
-    )
-
-
-def _disk_util(queue: RequestQueue, now_ns: int) -> DiskUtil:
-    line = queue.stat.stat_line()
-    elapsed_ms = max(1, now_ns // 1_000_000)
-    return DiskUtil(
-        name=queue.name,
-        read_ios=line[0],
-        read_merges=line[1],
-        read_sectors=line[2],
-        read_ticks_ms=line[3],
-        write_ios=line[4],
-        write_merges=line[5],
-        write_sectors=line[6],
-        write_ticks_ms=line[7],
-        in_queue_ms=line[10],
-        util_pct=min(100.0, 100.0 * line[9] / elapsed_ms),
     )

@@ -5,7 +5,8 @@ Theory of operation
     what leaves nothing to do. `rand_seeds` gives the seeds of all generators of a clone, which depend on its number
     among all threads; `Seeds` keeps them under fio's names for what each is for.
 
-    Files are devices of a known size, so nothing is created or extended: what fio does with block devices.
+    A device has a known size, so nothing is created or extended. A file that is not there yet is made before the run:
+    `file_names` and `created_size` say what fio would call it and how large it would make it.
 
 Deliberate differences from fio 3.33
     An offset at or behind the end of a device is an error (there: no I/O, no message). `randrepeat=0` without
@@ -104,6 +105,45 @@ def start_offset(spec: JobSpec, subjob: int, real_size_bytes: int) -> int:
         unit = spec.offset_align_bytes or min(spec.min_bs_bytes)
         offset = -(-offset // unit) * unit
     return offset
+
+
+def file_names(spec: JobSpec, clone: int) -> tuple[str, ...]:
+    """The names of a clone's files: filename, or those that fio makes up in a directory; below the directory, if there
+    is one, of several the one that is this clone's turn."""
+    subjob = subjob_number(clone, spec.numjobs)
+    names = spec.filenames
+    if not spec.directories:
+        return names
+    if not names:
+        made = spec.filename_format.replace("$jobname", spec.name).replace("$jobnum", str(subjob))
+        names = tuple(made.replace("$filenum", str(index)) for index in range(spec.nr_files))
+    directory = spec.directories[subjob % len(spec.directories)]
+    return tuple(f"{directory}/{name}" for name in names)
+
+
+def created_size(spec: JobSpec, clone: int, index: int, size_bytes: int, name: str) -> int:
+    """How large the file `name`, the one numbered `index` of a clone, is when the clone starts: what other jobs have
+    made of it (`size_bytes`, 0: it is not there), or as this one makes it. Raises BlklabError where fio could not
+    know."""
+    low, high = spec.filesize_low_bytes, spec.filesize_high_bytes
+    percentages = spec.offset_percent or spec.offset_increment_percent
+    if not size_bytes and (percentages or spec.size_percent):
+        raise BlklabError(
+            f"a percentage of {name}, which is not there yet: give size and offset in bytes", spec.where
+        )
+    offset = start_offset(spec, subjob_number(clone, spec.numjobs), size_bytes)
+    if low:
+        if low <= size_bytes <= high:
+            return size_bytes
+        if low != high:
+            raise BlklabError("a range of filesize is not built yet for files that are made", spec.where)
+        return max(low, size_bytes)
+    smallest = min(spec.min_bs_bytes)
+    share, extra = divmod(spec.size_bytes, spec.nr_files)
+    length = share + (smallest if index < extra // smallest else 0)
+    if not length and not size_bytes:
+        raise BlklabError(f"{spec.name}: size is needed to make the file {name}", spec.where)
+    return max(size_bytes, offset + length)
 
 
 def lay_out(spec: JobSpec, clone: int, file_sizes_bytes: Sequence[int]) -> Layout:

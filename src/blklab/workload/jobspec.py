@@ -24,9 +24,10 @@ Triple = tuple[int, int, int]  # read, write, trim
 class JobSpec:
     """One section of a job file (or one --name of a command line), resolved. Units are in the names.
 
-    Triples are (read, write, trim). Sizes that were not given are 0. `filenames` is empty for the machine's first
-    device. `where` is "file:line" of the section. `options` are the options as the user wrote them, under fio's own
-    names; `global_options` those of the [global] sections before the job. `notes` name what was accepted without
+    Triples are (read, write, trim). Sizes that were not given are 0. `filenames` is empty for the machine's
+    first device, or for files of its own if there are `directories` (filesetup.file_names). `where` is
+    "file:line" of the section. `options` are the options as the user wrote them, under fio's own names;
+    `global_options` those of the [global] sections before the job. `notes` name what was accepted without
     effect and what was adjusted.
     """
 
@@ -43,6 +44,8 @@ class JobSpec:
     direct: bool
     # on what
     filenames: tuple[str, ...]
+    directories: tuple[str, ...]
+    filename_format: str
     nr_files: int
     open_files: int
     file_service_type: str
@@ -109,6 +112,13 @@ class JobSpec:
     rate_iops: Triple
     rate_process: str
     rate_ignore_thinktime: bool
+    # memory
+    mem: str
+    # syncs: after so many writes (0: never), at the end, and how files are opened (none, dsync, sync)
+    fsync_blocks: int
+    fdatasync_blocks: int
+    end_fsync: bool
+    sync: str
     # where it runs
     thread: bool
     cpus_allowed: tuple[int, ...]
@@ -154,6 +164,11 @@ class JobSpec:
     def writes(self) -> bool:
         """The job writes."""
         return self.rw in ("write", "randwrite", "rw", "randrw", "trimwrite", "randtrimwrite")
+
+    @property
+    def syncs(self) -> bool:
+        """The job flushes what it has written, now or at its end."""
+        return bool(self.fsync_blocks or self.fdatasync_blocks or self.end_fsync or self.sync != "none")
 
     @property
     def trims(self) -> bool:

@@ -56,9 +56,9 @@ JOB_OPTIONS: tuple[Option, ...] = (
     ),
     *rows(
         "target",
-        ("filename", TEXT, "", YES, "device of the machine, or several separated by ':'"),
-        ("directory", TEXT, "", NONE, "directory in front of file names"),
-        ("filename_format", TEXT, "$jobname.$jobnum.$filenum", NONE, "how files that are not named are called"),
+        ("filename", TEXT, "", YES, "device of the machine or file on one of its volumes, or several separated by ':'"),
+        ("directory", TEXT, "", YES, "directory of a volume that the files are in, or several separated by ':'"),
+        ("filename_format", TEXT, "$jobname.$jobnum.$filenum", YES, "how files that are not named are called"),
         ("unique_filename", BOOL, "1", NONE, "file names of network clients carry the client's address"),
         ("lockfile", CHOICE, "none", NONE, "lock a file around its I/O",
             {"choices": ("none", "exclusive", "readwrite")}),
@@ -74,7 +74,9 @@ JOB_OPTIONS: tuple[Option, ...] = (
     *rows(
         "engine",
         ("ioengine", CHOICE, "psync", YES, "how I/O is submitted and reaped",
-            {"choices": ENGINES, "not_built": ENGINES_NOT_BUILT}),
+            {"choices": ENGINES, "not_built": ENGINES_NOT_BUILT,
+             "why": "io_uring_cmd sends passthrough commands, which are never cut: the kernel refuses one of more than "
+             "max_segments pieces of memory or max_hw_sectors_kb with EINVAL"}),
     ),
     *rows(
         "depth",
@@ -141,8 +143,8 @@ JOB_OPTIONS: tuple[Option, ...] = (
     ),
     *rows(
         "flush",
-        ("fsync", INT, "0", NO, "fsync after so many writes", {"harmless": ("0",)}),
-        ("fdatasync", INT, "0", NO, "fdatasync after so many writes", {"harmless": ("0",)}),
+        ("fsync", INT, "0", YES, "fsync after so many writes"),
+        ("fdatasync", INT, "0", YES, "fdatasync after so many writes"),
         ("write_barrier", INT, "0", NONE, "every so many writes is a barrier",
             {"why": "no engine of blocks has barriers in fio either"}),
         ("sync_file_range", TEXT, "", NO, "sync_file_range after so many writes"),
@@ -169,7 +171,7 @@ JOB_OPTIONS: tuple[Option, ...] = (
         "memory",
         ("clocksource", CHOICE, "clock_gettime", NONE, "which clock takes time stamps",
             {"choices": ("gettimeofday", "clock_gettime", "cpu"), "why": "all time is virtual"}),
-        ("mem", CHOICE, "malloc", NONE, "where buffers are",
+        ("mem", CHOICE, "malloc", YES, "where buffers are: shmhuge and mmaphuge are huge pages, others single ones",
             {"alias": "iomem", "choices": ("malloc", "shm", "shmhuge", "mmap", "mmapshared", "mmaphuge", "cudamalloc"),
              "postfix": True}),
         ("iomem_align", INT, "0", NONE, "alignment of buffers", {"alias": "mem_align", "low": 0}),
@@ -277,7 +279,7 @@ JOB_OPTIONS: tuple[Option, ...] = (
         "file",
         ("invalidate", BOOL, "1", NONE, "drop the page cache first", {"why": "there is no page cache"}),
         ("sync", CHOICE, "none", YES, "open with O_SYNC or O_DSYNC",
-            {"choices": ("none", "0"), "not_built": ("sync", "1", "dsync")}),
+            {"choices": ("none", "0", "sync", "1", "dsync")}),
         ("write_hint", CHOICE, "none", NONE, "expected life of what is written",
             {"choices": ("none", "short", "medium", "long", "extreme"), "why": "devices do not use it"}),
         ("create_serialize", BOOL, "1", NONE, "create files one after the other"),
@@ -300,8 +302,8 @@ JOB_OPTIONS: tuple[Option, ...] = (
     ),
     *rows(
         "flush",
-        ("end_fsync", BOOL, "0", NO, "fsync at the end of the job", {"harmless": ("0",)}),
-        ("fsync_on_close", BOOL, "0", NO, "fsync when a file is closed", {"harmless": ("0",)}),
+        ("end_fsync", BOOL, "0", YES, "fsync at the end of the job"),
+        ("fsync_on_close", BOOL, "0", YES, "fsync when a file is closed"),
     ),
     *rows(
         "file",

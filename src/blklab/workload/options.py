@@ -139,7 +139,8 @@ def _read_choice(option: Option, text: str, kb_base: int) -> Value:
             raise BlklabError("something is missing after ':'")
         return (word, postfix.strip())
     if word.partition(":")[0] in option.not_built:
-        raise BlklabError(f"{word!r} is not built yet; accepted: {', '.join(option.choices)}")
+        why = f" ({option.why})" if word in option.why else ""
+        raise BlklabError(f"{word!r} is not built yet{why}; accepted: {', '.join(option.choices)}")
     accepted = ", ".join(option.choices)
     raise BlklabError(f"unknown value {word!r}{nearest(word, option.choices)}; accepted: {accepted}")
 

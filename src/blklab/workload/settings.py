@@ -232,6 +232,8 @@ class _Resolver:
             rwmixread=values["rwmixread"],
             direct=values["direct"],
             filenames=files,
+            directories=self.directories(),
+            filename_format=str(values["filename_format"]),
             nr_files=nr_files,
             open_files=open_files,
             file_service_type=self.word("file_service_type"),
@@ -293,6 +295,11 @@ class _Resolver:
             rate_iops=values["rate_iops"],
             rate_process=self.word("rate_process"),
             rate_ignore_thinktime=values["rate_ignore_thinktime"],
+            mem=self.word("mem"),
+            fsync_blocks=values["fsync"],
+            fdatasync_blocks=values["fdatasync"],
+            end_fsync=bool(values["end_fsync"] or values["fsync_on_close"]),
+            sync={"0": "none", "1": "sync"}.get(self.word("sync"), self.word("sync")),
             thread=values["thread"],
             cpus_allowed=values["cpus_allowed"],
             cpus_allowed_policy=self.word("cpus_allowed_policy"),
@@ -387,6 +394,9 @@ class _Resolver:
         values = self.values
         names: tuple[str, ...] = values["filename"]
         count = values["nrfiles"]
+        if not names and values.get("directory"):
+            openfiles = values["openfiles"]
+            return (), count, min(openfiles, count) or count
         if not names:
             if count > 1:
                 raise self.error(
@@ -398,6 +408,10 @@ class _Resolver:
         count = min(count, len(names)) if names else 1
         openfiles = values["openfiles"]
         return names[:count], count, min(openfiles, count) or count
+
+    def directories(self) -> tuple[str, ...]:
+        """The directories that the job's files are in, without a slash at their ends."""
+        return tuple(name.rstrip("/") for name in split_filenames(str(self.values.get("directory", ""))))
 
     def sizes(self, min_bs: Triple) -> tuple[int, int]:
         """(size_bytes, size_percent), refusing sizes that leave nothing to do."""
