@@ -80,3 +80,33 @@ def test_nothing_is_left_behind_if_the_run_goes_wrong(
     assert main(["run", *JOB, "--machine=null", f"--trace={file}", "--at=1us:queue/nr_requests=9999999"]) == 2
     capsys.readouterr()
     assert not list(tmp_path.iterdir())
+
+
+STRIPE = """
+kernel = "6.1"
+[device.nullb0]
+model = "null"
+[device.nullb1]
+model = "null"
+[device.dm-0]
+model = "stripe"
+members = ["nullb0", "nullb1"]
+chunk = "64k"
+"""
+
+
+def test_a_remapped_bio_names_the_device_it_came_from(tmp_path: Path) -> None:
+    machine = tmp_path / "stripe.toml"
+    machine.write_text(STRIPE)
+    job = ["--name=a", "--rw=read", "--direct=1", "--bs=128k", "--number_ios=1", "--eta=never"]
+    files = [f"--trace={tmp_path / 't.txt'}", f"--output={tmp_path / 'o'}"]
+
+    assert main(["run", *job, f"--machine={machine}", *files]) == 0
+
+    lines = (tmp_path / "t.txt").read_text().splitlines()
+    remaps = [line.split(maxsplit=5)[-1] for line in lines if line.split()[5] == "A"]
+    assert [line.split()[0] for line in lines if line.split()[5] == "A"] == ["259,0", "259,1"]
+    assert [text.split(maxsplit=1)[1] for text in remaps] == [
+        "R 0 + 128 <- (259,2) 0",
+        "R 0 + 128 <- (259,2) 128",
+    ]

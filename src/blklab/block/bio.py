@@ -120,7 +120,7 @@ class Bio:
         self.queue = disk
         self.part = partition.stat
         if disk.trace_mask & TR_A:
-            disk.tracer.add(TR_A, disk.number, self.op, self.flags, self.sector, self.nr_sectors, sector)
+            disk.tracer.remap(self, partition.number, sector)
         return 0
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import cython
 
 if TYPE_CHECKING:
+    from blklab.block.bio import Bio
     from blklab.core.host import Host
 
 if not cython.compiled:
@@ -39,7 +40,7 @@ BLOCK_RECORDS = 4096
 FIELDS = ("time_ns", "action", "cpu", "pid", "device", "op", "flags", "sector", "nr_sectors", "extra")
 
 # mask bit -> (letter, meaning). "extra" of a record: U and UT: requests unplugged; X: the sector where the
-# rest begins; A: the sector on the stacked device; C: status; message: its index.
+# rest begins; A: what `origin` packs, the stacked device and the sector there; C: status; message: its index.
 ACTIONS: dict[int, tuple[str, str]] = {
     1: ("Q", "a bio is queued"),
     2: ("G", "a request is allocated for it"),
@@ -59,8 +60,12 @@ ACTIONS: dict[int, tuple[str, str]] = {
 LETTERS = {letter: bit for bit, (letter, _) in ACTIONS.items()}
 
 
+SECTOR_BITS = 44  # of extra of an A record: 8 PiB
+
+
 class Record(NamedTuple):
-    """One tracepoint in Python's terms; `rwbs` as blktrace prints it."""
+    """One tracepoint in Python's terms; `rwbs` as blktrace prints it. Of A, `extra` is the sector on the stacked device
+    and `source` that device's number."""
 
     time_ns: int
     action: str
@@ -71,6 +76,7 @@ class Record(NamedTuple):
     sector: int
     nr_sectors: int
     extra: int
+    source: int = -1
 
 
 class Tracer:
@@ -110,6 +116,11 @@ class Tracer:
             self._full()
         return 0
 
+    def remap(self, bio: Bio, upper: int, sector: int) -> int:
+        """A: `bio` goes to the device of its queue now, from `sector` of the device numbered `upper`."""
+        origin = upper << SECTOR_BITS | sector
+        return self.add(4096, bio.queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, origin)
+
     def message(self, device: int, text: str) -> int:
         """A message of a scheduler or policy ('m N ...')."""
         self.messages.append(text)
@@ -136,7 +147,15 @@ class Tracer:
             for i in range(0, len(block), len(FIELDS)):
                 row = list(block[i : i + len(FIELDS)])
                 letters = ACTIONS[row[1]][0], rwbs(row[5], row[6])
-                yield Record(row[0], letters[0], row[2], row[3], row[4], letters[1], row[7], row[8], row[9])
+                source, extra = origin_of(row[9]) if letters[0] == "A" else (-1, row[9])
+                yield Record(
+                    row[0], letters[0], row[2], row[3], row[4], letters[1], row[7], row[8], extra, source
+                )
+
+
+def origin_of(extra: int) -> tuple[int, int]:
+    """The number of the stacked device that a remapped bio came from, and its sector there, of an A record's `extra`."""
+    return extra >> SECTOR_BITS, extra & ((1 << SECTOR_BITS) - 1)
 
 
 def rwbs(op: int, flags: int) -> str:

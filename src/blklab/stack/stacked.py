@@ -97,7 +97,7 @@ class Stacked(Driver):
         """A, on the device that `bio` goes to; it had `sector` here."""
         lower = bio.queue
         if lower.trace_mask & TR_A:
-            lower.tracer.add(TR_A, lower.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, sector)
+            lower.tracer.remap(bio, self.queue.number, sector)
         return 0
 
 

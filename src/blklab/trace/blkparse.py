@@ -23,7 +23,7 @@ from array import array
 from collections.abc import Sequence
 from typing import IO
 
-from blklab.block.trace import ACTIONS, FIELDS, rwbs
+from blklab.block.trace import ACTIONS, FIELDS, origin_of, rwbs
 
 MAJOR = 259
 MESSAGE = next(bit for bit, (letter, _) in ACTIONS.items() if letter == "m")
@@ -34,7 +34,7 @@ ENDINGS: dict[str, str] = {
     "C": "{sector} + {nr_sectors} [{status}]",
     "R": "{sector} + {nr_sectors} [{status}]",
     "X": "{sector} / {extra} [{name}]",
-    "A": "{sector} + {nr_sectors} <- ({device}) {extra}",
+    "A": "{sector} + {nr_sectors} <- ({source}) {extra}",
     "P": "[{name}]",
     "U": "[{name}] {extra}",
     "UT": "[{name}] {extra}",
@@ -69,16 +69,21 @@ class BlkparseWriter:
             return f"{numbers} {'0':>8} {seconds:5d}.{nanoseconds:09d} {pid:5d}  m   N {self.messages[extra]}"
         self.sequence[cpu] = self.sequence.get(cpu, 0) + 1
         kind = "N" if letter in WITHOUT_RWBS else rwbs(op, flags)
+        source = -1
+        if letter == "A":
+            source, extra = origin_of(extra)
         ending = ENDINGS[letter].format(
             sector=sector,
             nr_sectors=nr_sectors,
             extra=extra,
-            device=f"{MAJOR},{device}",
+            source=f"{MAJOR},{source}",
             name=self.name(pid, cpu),
             status=extra,
         )
-        if not nr_sectors and letter in "QGIDCR":
-            ending = f"[{extra if letter in 'CR' else self.name(pid, cpu)}]"
+        if not nr_sectors and letter == "C":
+            ending = f"{sector} [{extra}]"
+        elif not nr_sectors and letter in "QGIDR":
+            ending = f"[{extra if letter == 'R' else self.name(pid, cpu)}]"
         head = f"{numbers} {self.sequence[cpu]:8d} {seconds:5d}.{nanoseconds:09d} {pid:5d}"
         return f"{head} {letter:>2s} {kind:>3s} {ending}"
 
