@@ -1,5 +1,6 @@
-"""Any interleaving of submission, BUSY, completion, error, timeout, elevator switch and attribute change: no bio is
-lost or ends twice, no tag leaks, sectors are conserved, and every request moves only along its table of transitions."""
+"""Any interleaving of submission, flushes, BUSY, completion, error, timeout, elevator switch and attribute change: no
+bio is lost or ends twice, no tag leaks, sectors are conserved, and every request moves only along its table of
+transitions."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rig import MS, Rig, ScriptedDriver
 
 from blklab.block.attributes import write
-from blklab.block.consts import F_NOWAIT, F_SYNC, OP_READ, OP_WRITE, STS_DEV_RESOURCE, STS_IOERR, STS_RESOURCE
+from blklab.block.consts import (
+    F_FUA,
+    F_NOWAIT,
+    F_PREFLUSH,
+    F_SYNC,
+    OP_READ,
+    OP_WRITE,
+    STS_DEV_RESOURCE,
+    STS_IOERR,
+    STS_RESOURCE,
+)
 from blklab.block.elevator import built_in_names
 from blklab.block.switch import set_elevator, why_no_hw_tag
 from blklab.core.errors import AttributeRefused
@@ -56,6 +67,7 @@ class Everything(RuleBasedStateMachine):
                 "mq_deadline_prio": st.integers(0, 1),
                 "mq_deadline_less_locking": st.integers(0, 1),
                 "sched_async_depth_whole": st.integers(0, 1),
+                "flush_data_scheduled": st.integers(0, 1),
             },
         ),
     )
@@ -94,6 +106,27 @@ class Everything(RuleBasedStateMachine):
             rig.send(batch, cpu=cpu)
         else:
             rig.send(*[[bio] for bio in batch], cpu=cpu)
+
+    @rule(data=st.data(), count=st.integers(1, 10))
+    def submit_flushes(self, data, count):  # type: ignore[no-untyped-def]
+        rig = self.rig
+        cpu = data.draw(st.integers(0, rig.host.nr_cpus - 1))
+        device = data.draw(st.integers(0, len(rig.queues) - 1))
+        batch = []
+        for _ in range(count):
+            flags = data.draw(st.sampled_from([F_PREFLUSH, F_FUA, F_PREFLUSH | F_FUA]))
+            size = data.draw(st.sampled_from([0, 8, 777])) if flags & F_PREFLUSH else 8
+            batch.append(
+                rig.bio(data.draw(SECTORS) if size else 0, size, OP_WRITE, flags | F_SYNC, device, cpu)
+            )
+            self.sent[rig.next_io - 1] = size
+        rig.send(batch, cpu=cpu)
+
+    @rule(data=st.data(), cache=st.integers(0, 2))
+    def change_cache(self, data, cache):  # type: ignore[no-untyped-def]
+        queue = data.draw(st.sampled_from(self.rig.queues))
+        queue.write_cache = cache > 0
+        queue.fua = cache > 1
 
     @rule(us=st.integers(1, 400))
     def let_time_pass(self, us):  # type: ignore[no-untyped-def]

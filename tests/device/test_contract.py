@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blklab.block.attributes import read
-from blklab.block.consts import OP_DISCARD, OP_READ, OP_WRITE, STS_OK
+from blklab.block.consts import F_FUA, F_PREFLUSH, F_SYNC, OP_DISCARD, OP_READ, OP_WRITE, STS_OK
 from blklab.block.models import find_model, models
 from blklab.device.presets import load_presets
 
@@ -22,6 +22,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "null-timer": ("null", {"irqmode": 2, "discard": True, "memory_backed": True}),
     "null-softirq": ("null", {"irqmode": 1}),
     "null-inline": ("null", {"irqmode": 0}),
+    "null-cache": ("null", {"irqmode": 2, "memory_backed": True, "cache_size": 1}),
     # A request larger than what a tick brings is never served, here as there: 20 ms of 16 MiB/s are more than any
     "null-mbps": ("null", {"irqmode": 2, "mbps": 16}),
     "null-two-queues": ("null", {"irqmode": 2, "submit_queues": 2, "hw_queue_depth": 3}),
@@ -88,6 +89,42 @@ def test_every_bio_ends_once_and_nothing_is_left(device_rig: Rig, form: str, dat
     # Some drivers say BUSY before they have started the request, some after: R without or with a D
     assert counts["C"] <= counts["D"] <= counts["C"] + counts["R"]
     assert sum(record.nr_sectors for record in rig.records("C")) == sum(sent.values())
+    rig.assert_clean()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_flushes_end_and_what_is_written_with_fua_too(
+    device_rig: Rig, form: str, data: st.DataObject
+) -> None:
+    model, parameters = FORMS[form]
+    cpus = data.draw(st.integers(1, 3), "CPUs")
+    rig = device_rig(model, dict(parameters), nr_cpus=cpus)
+    sectors = 0
+    for cpu in range(cpus):
+        made = []
+        for flags, place, empty in data.draw(
+            st.lists(
+                st.tuples(
+                    st.sampled_from([0, F_PREFLUSH, F_FUA, F_PREFLUSH | F_FUA]),
+                    st.integers(0, 200),
+                    st.booleans(),
+                ),
+                min_size=1,
+                max_size=12,
+            ),
+            f"CPU {cpu}",
+        ):
+            length = 0 if empty and flags & F_PREFLUSH else 8
+            sectors += length
+            where = place * 8 + (cpu << 14) if length else 0
+            made.append([rig.bio(where, length, OP_WRITE, flags | F_SYNC, cpu=cpu)])
+        rig.send(*made, cpu=cpu)
+    rig.run()
+    assert set(rig.statuses().values()) == {STS_OK}
+    assert len(rig.statuses()) == rig.next_io
+    assert sum(record.nr_sectors for record in rig.records("C")) == sectors
     rig.assert_clean()
 
 

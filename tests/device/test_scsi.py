@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from blklab.block.attributes import attribute_paths, read, write
-from blklab.block.consts import OP_WRITE, STS_MEDIUM, STS_OK, STS_TIMEOUT
+from blklab.block.consts import F_PREFLUSH, F_SYNC, OP_WRITE, STS_MEDIUM, STS_OK, STS_TIMEOUT
 from blklab.block.limits import QueueLimits
 from blklab.core.errors import AttributeRefused, BlklabError
 from blklab.sim.build import build
@@ -325,3 +325,34 @@ def test_unmap_limits_are_those_of_sd() -> None:
 def test_unmap_alignment_is_below_the_granularity() -> None:
     with pytest.raises(BlklabError, match="unmap_alignment 64 must be below unmap_granularity, which is 64"):
         unmap_limits(lbpu=1, unmap_granularity=64, unmap_alignment=64)
+
+
+# -- flushes ------------------------------------------------------------------------------
+
+
+def flush_time_ns(rig: Any) -> int:
+    """How long an empty flush takes on the device."""
+    rig.send([rig.bio(0, 0, OP_WRITE, F_PREFLUSH | F_SYNC)]).run()
+    record, end = [r for r in rig.records("D C") if r.rwbs == "FN"][-2:]
+    return int(end.time_ns - record.time_ns)
+
+
+@pytest.mark.parametrize(
+    ("settings", "milliseconds"),
+    [
+        ({}, 48),  # a twentieth of a second, whole jiffies: 12 of 4 ms
+        ({"delay": 3}, 148),
+        ({"ndelay": 10_001}, 48),
+        ({"ndelay": 10_000}, 0.01),
+        ({"delay": 0}, 0),
+        ({"fake_rw": True}, 0),  # nothing is written
+    ],
+)
+def test_a_flush_takes_its_time_only_after_a_write(
+    device_rig: Rig, settings: dict[str, Any], milliseconds: float
+) -> None:
+    rig = device_rig("scsi", settings)
+    assert flush_time_ns(rig) == 0
+    rig.send([rig.bio(8, op=OP_WRITE)]).run()
+    assert flush_time_ns(rig) == milliseconds * MS
+    assert flush_time_ns(rig) == 0

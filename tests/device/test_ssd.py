@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from blklab.block.attributes import read
-from blklab.block.consts import OP_DISCARD, OP_READ, OP_WRITE
+from blklab.block.consts import F_FUA, F_PREFLUSH, F_SYNC, OP_DISCARD, OP_READ, OP_WRITE
 from blklab.core.clock import Event
 from blklab.core.errors import BlklabError
 
@@ -286,3 +286,58 @@ def test_a_wrong_parameter_gives_one_clear_error(
 ) -> None:
     with pytest.raises(BlklabError, match=message):
         device_rig("ssd", settings)
+
+
+# -- flushes --------------------------------------------------------------------------------
+
+FLASH = {
+    "units": 4,
+    "program_ns": 600_000,
+    "program_bytes": "32k",
+    "write_latency_ns": 10_000,
+    "flush_ns": 5_000,
+}
+
+
+def took_ns(rig: Any, nr_sectors: int, flags: int, sector: int = 0) -> int:
+    """How long one bio takes."""
+    began = rig.events.now_ns
+    rig.send([rig.bio(sector, nr_sectors, OP_WRITE, flags | F_SYNC)]).run(began + 100_000_000)
+    return int(rig.last_end_ns() - began)
+
+
+def test_a_flush_programs_what_the_buffer_holds(device_rig: Rig) -> None:
+    rig = device_rig("ssd", dict(FLASH))
+    assert took_ns(rig, 0, F_PREFLUSH) == 5_000  # nothing
+    assert took_ns(rig, 8, 0) == 10_000
+    assert took_ns(rig, 0, F_PREFLUSH) == 605_000  # an open page
+    assert took_ns(rig, 0, F_PREFLUSH) == 5_000
+    rig.send(*[[rig.bio(64 * i, 64, OP_WRITE)] for i in range(8)]).run(rig.events.now_ns + 20_000)
+    assert took_ns(rig, 0, F_PREFLUSH) == pytest.approx(2 * 600_000 - 10_000, abs=25_000)  # two pages a unit
+    rig.run()
+    rig.assert_clean()
+
+
+def test_writes_go_on_while_a_flush_is_under_way(device_rig: Rig) -> None:
+    rig = device_rig("ssd", dict(FLASH), nr_cpus=2)
+    took_ns(rig, 8, 0)
+    rig.send([rig.bio(0, 0, OP_WRITE, F_PREFLUSH | F_SYNC)])
+    rig.send([rig.bio(800, 8, OP_WRITE, cpu=1)], cpu=1).run()
+    assert rig.ended() == [0, 2, 1]
+
+
+def test_a_write_with_fua_is_programmed_at_once(device_rig: Rig) -> None:
+    rig = device_rig("ssd", dict(FLASH))
+    assert took_ns(rig, 8, F_FUA) == 610_000
+    assert rig.driver.flash.programs == 1
+    assert rig.counts()["D"] == 1  # with FUA, not with a flush
+
+
+def test_without_a_volatile_cache_neither_is_sent(device_rig: Rig) -> None:
+    rig = device_rig("ssd", {**FLASH, "volatile_cache": False})
+    assert read(rig.queue, "queue/write_cache") == "write through"
+    assert read(rig.queue, "queue/fua") == 0
+    assert took_ns(rig, 8, F_FUA | F_PREFLUSH) == 10_000
+    rig.send([rig.bio(0, 0, OP_WRITE, F_PREFLUSH | F_SYNC)]).run()
+    assert rig.counts()["D"] == 1
+    assert len(rig.ended()) == 2

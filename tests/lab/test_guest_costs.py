@@ -58,7 +58,8 @@ def test_the_model_takes_the_guests_time(case: str, pair: str, relative: float) 
 def test_every_figure_names_the_gap_it_was_read_off() -> None:
     read_off = re.compile(r"[A-Z]+>[A-Z]+|last Q|sum of")
     elsewhere = re.compile(
-        r"share of the same|the same[:,]|as lock_ctx|assumed|the rest of it|in a batch of|of the guest|estimated by reading"
+        r"share of the same|the same[:,]|as lock_ctx|assumed|the rest of it|a batch of|of the guest"
+        r"|estimated by reading"
     )
     for cost in load_costs(COSTS).costs:
         assert read_off.search(cost.source) or elsewhere.search(cost.source), cost

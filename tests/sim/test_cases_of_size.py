@@ -20,8 +20,19 @@ queue_depth = 31
 unit_bytes = 16384
 """
 # Free parameters: what the two drives do inside was not published, only what came of it
-ALONE_IS_SLOW = 'command_bytes_per_s = "430m"\nread_bytes_per_s = "549m"\nlatency_ns = 20000\nread_ns = 20000\nunits = 64\n'
-COMMANDS_COST = 'read_bytes_per_s = "520m"\nread_iops = 6900\nlatency_ns = 60000\nread_ns = 60000\n'
+ALONE_IS_SLOW = """
+command_bytes_per_s = "430m"
+read_bytes_per_s = "549m"
+latency_ns = 20000
+read_ns = 20000
+units = 64
+"""
+COMMANDS_COST = """
+read_bytes_per_s = "520m"
+read_iops = 6900
+latency_ns = 60000
+read_ns = 60000
+"""
 
 
 def sequential_mb_per_s(machine: Path, max_sectors_kb: int) -> float:
@@ -35,14 +46,16 @@ def sequential_mb_per_s(machine: Path, max_sectors_kb: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("drive", "before", "change"), [(ALONE_IS_SLOW, 436, 0.23), (COMMANDS_COST, None, -0.10)], ids=["gains", "loses"]
+    ("drive", "before", "change"),
+    [(ALONE_IS_SLOW, 436, 0.23), (COMMANDS_COST, None, -0.10)],
+    ids=["gains", "loses"],
 )
 def test_smaller_requests_gain_only_where_a_drive_needs_several(
     tmp_path: Path, drive: str, before: float | None, change: float
 ) -> None:
-    # blog.schmorp.de, 2016-03-01: max_sectors_kb=64 made sequential reads of one SSD 23% faster (436 -> 534 MB/s), those
-    # of another 10% slower. One I/O becomes eight requests at once: a gain where one command alone does not fill the
-    # link, a loss where each command has its price
+    # blog.schmorp.de, 2016-03-01: max_sectors_kb=64 made sequential reads of one SSD 23% faster (436 -> 534 MB/s),
+    # those of another 10% slower. One I/O becomes eight requests at once: a gain where one command alone does not
+    # fill the link, a loss where each command has its price
     machine = tmp_path / "sata.toml"
     machine.write_text(SATA + drive)
 

@@ -20,6 +20,7 @@ from blklab.core.steps import (
     STEP_SPLIT,
     STEP_SPLIT_COPY,
 )
+from blklab.sim.filemap import FileMap, Log
 
 MIB = 1 << 20
 
@@ -85,6 +86,29 @@ def test_fs_direct_io_never_has_more_than_256_pages_in_a_bio() -> None:
     leaf = today.leaf(max_sectors=8192, max_segments=2048)
     today.run([(0, 0, 4 * MIB)], run_bytes=2 * MIB)
     assert today.story("Q X", leaf) == "Q0+8192"
+
+
+def test_the_old_way_does_not_end_bios_on_physical_blocks() -> None:
+    stack = Stack(old())
+    leaf = stack.leaf(max_sectors=256, max_segments=128, physical_bytes=4096)
+    stack.run([(0, 7 << 9, 300 << 9)])
+    assert stack.story("Q X D", leaf) == "Q7+256 Q263+44 D7+256 D263+44"
+    stack = Stack()
+    leaf = stack.leaf(max_sectors=256, max_segments=128, physical_bytes=4096)
+    stack.run([(0, 7 << 9, 300 << 9)])
+    assert stack.story("X", leaf) == "X7+249"
+
+
+def test_each_bio_goes_on_in_the_buffer_where_the_one_before_ended() -> None:
+    stack = Stack()
+    leaf = stack.leaf(max_sectors=2560, max_segments=2)
+    thread = stack.thread([(0, 0, 200 << 10)], leaf, run_bytes=64 << 10)
+    thread.files = [FileMap("f", leaf, [(0, 1000, 96 << 10), (96 << 10, 5000, 104 << 10)], Log(0, 64, 2))]
+    stack.host.start(thread, 0)
+    while stack.host.live_tasks:
+        stack.events.run((1 << 63) - 1, 1000)
+    # 96 KiB are 64 + 32; the rest 32 + 64 + 8, of which two segments go first
+    assert stack.story("Q X", leaf) == "Q1000+192 Q5000+208 X5000+192"
 
 
 def test_each_page_asks_the_stacked_device_and_the_one_that_does_not_fit_asks_again() -> None:

@@ -1,4 +1,5 @@
-"""Schedulers of a user's own that are wrong, and options that contradict each other: told in one line, with the place."""
+"""Schedulers of a user's own that are wrong, and options that contradict each other: told in one line, with the
+place."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ import pytest
 
 from blklab.cli.main import main
 
-JOB = ["--name=a", "--rw=randread", "--bs=4k", "--size=1m", "--direct=1", "--filename=nullb0", "--machine", "null"]
+JOB = [
+    "--name=a",
+    "--rw=randread",
+    "--bs=4k",
+    "--size=1m",
+    "--direct=1",
+    "--filename=nullb0",
+    "--machine",
+    "null",
+]
 
 LIES = """
 from blklab import Elevator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from blklab.block.features import Features
@@ -31,9 +32,15 @@ class LeafDriver(ScriptedDriver):
         queue.size_sectors = self.size_sectors
 
 
+def _itself(name: str, sector: int) -> tuple[str, int]:
+    return name, sector
+
+
 class StackRig(Rig):
     """Leaves `d0`, `d1`, ... of the given sizes in sectors, each with a driver of its own, and what is stacked on them.
     `maps` says for every device, by plain arithmetic, where its sectors are."""
+
+    leaf_model: type[LeafDriver] = LeafDriver
 
     def __init__(
         self,
@@ -59,7 +66,7 @@ class StackRig(Rig):
         self.queues: list[RequestQueue] = []
         self.by_name = self.shared.queues
         for i, size in enumerate(sizes):
-            driver = LeafDriver(size, service_ns)
+            driver = self.leaf_model(size, service_ns)
             driver.max_sectors = max_sectors
             name = f"d{i}"
             queue = RequestQueue(
@@ -67,7 +74,7 @@ class StackRig(Rig):
             )
             queue.checks = True
             self.drivers[name] = driver
-            self.maps[name] = lambda sector, name=name: (name, sector)
+            self.maps[name] = partial(_itself, name)
             self._add(queue)
         self.driver = self.drivers["d0"]
         self.senders = [Sender(self.host, cpu, 100 + cpu) for cpu in range(nr_cpus)]
@@ -84,7 +91,8 @@ class StackRig(Rig):
         settings = settings_of(found, None, given, lambda key: f"{name}.{key}")
         queue = make_queue(name, len(self.queues), found, settings, self.host, self.features, 1, self.shared)
         self._add(queue)
-        self.maps[name] = MAPS[model](self, settings, queue.size_sectors)
+        if model in MAPS:  # a device whose sectors have copies has no such map
+            self.maps[name] = MAPS[model](self, settings, queue.size_sectors)
         return queue
 
     def bio_to(self, name: str, sector: int, nr_sectors: int = 8, op: int = 0, flags: int = 0) -> Any:

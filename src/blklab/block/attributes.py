@@ -134,15 +134,16 @@ def _set_rotational(queue: RequestQueue, text: str) -> None:
 
 
 def _set_write_cache(queue: RequestQueue, text: str) -> None:
-    text = text.strip()
-    if text in ("write through", "none"):
+    # kernel: only how the text begins is compared
+    if text.startswith(("write through", "none")):
         queue.write_cache = False
         return
-    if text != "write back":
+    if not text.startswith("write back"):
         raise AttributeRefused(f"{text!r} is neither 'write back' nor 'write through' (EINVAL)")
-    if not queue.write_cache:
+    if not queue.hw_write_cache:
         # kernel: since 6.1.x a queue whose driver has no cache refuses it (captures flush/*-writeback-refused-*)
         raise AttributeRefused("the driver has no write cache (EINVAL)")
+    queue.write_cache = True
 
 
 def _set_discard_max(queue: RequestQueue, text: str) -> None:

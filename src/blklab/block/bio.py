@@ -116,9 +116,11 @@ class Bio:
         partition = self.queue
         disk = partition.whole
         sector = self.sector
-        self.sector += partition.start_sector
         self.queue = disk
         self.part = partition.stat
+        if self.nr_sectors == 0:
+            return 0  # an empty flush is nowhere
+        self.sector += partition.start_sector
         if disk.trace_mask & TR_A:
             disk.tracer.remap(self, partition.number, sector)
         return 0

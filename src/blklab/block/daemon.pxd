@@ -10,6 +10,7 @@ cdef class Daemon(Submitter):
     cdef readonly BioList given
     cdef readonly DaemonWork work
     cdef readonly bint sleeping
+    cdef bint running
 
     cpdef int queue_bio(self, Bio bio) except -1
     cpdef int wake_up(self) except -1
@@ -19,4 +20,5 @@ cdef class Daemon(Submitter):
 cdef class DaemonWork(Work):
     cdef readonly Daemon daemon
 
+    @cython.locals(daemon=Daemon, result=int)
     cpdef int step(self) except -1

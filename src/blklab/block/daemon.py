@@ -38,6 +38,7 @@ class Daemon(Submitter):
         self.given = BioList()
         self.work = DaemonWork(self)
         self.sleeping = False
+        self.running = False  # between two sections: it is one thread, and has a CPU
 
     def queue_bio(self, bio: Bio) -> int:
         """Have a bio submitted (`bio.queue` says where to)."""
@@ -46,7 +47,7 @@ class Daemon(Submitter):
 
     def wake_up(self) -> int:
         """Run, unless it waits for something in the block layer."""
-        if self.sleeping or self.work.pending:
+        if self.sleeping or self.running or self.work.pending:
             return 0
         return self.host.queue_work(self.work, -1, 0)
 
@@ -82,4 +83,8 @@ class DaemonWork(Work):
 
     def step(self) -> int:
         """One section."""
-        return self.daemon.step()
+        daemon = self.daemon
+        daemon.running = False
+        result = daemon.step()
+        daemon.running = result == YIELD
+        return result

@@ -102,7 +102,7 @@ class Elevator:
 
     def limit_depth(self, bio: Bio) -> int:
         """How many bits of each word of the scheduler tags a request for `bio` may use; 0: no limit. Not asked for
-        bios with preflush or FUA."""
+        bios with preflush or FUA, unless their data passes the scheduler (flush_data_scheduled)."""
         return 0
 
     def bio_merge(self, bio: Bio, segments: int, submitter: Submitter) -> bool:
@@ -149,7 +149,8 @@ class Elevator:
         raise NotImplementedError
 
     def completed_request(self, rq: Request, now_ns: int) -> None:
-        """The driver has completed it; called before its bios' submitters can send more."""
+        """The driver has completed it; called before its bios' submitters can send more. As in the kernel also for
+        requests with preflush or FUA, which you may never have got, and twice if they are data of a flush sequence."""
 
     def requeue_request(self, rq: Request) -> None:
         """It comes back to be inserted again."""

@@ -23,7 +23,9 @@ cdef class Features:
     cdef public int fast_bio_split
     cdef public int large_dio_bios
     cdef public int dm_stripe_merge
+    cdef public int md_direct_writes
     cdef public int default_max_sectors
+    cdef public int flush_data_scheduled
     cdef public int throttle_split_iops
     cdef public int legacy_request_fn
     cdef public int sched_none_mq

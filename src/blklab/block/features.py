@@ -198,12 +198,26 @@ FEATURES: list[Feature] = [
         "dm-stripe has a merge function; before, over other stacked devices it took bios of one page",
     ),
     Feature(
+        "md_direct_writes",
+        "bool",
+        1,
+        True,
+        "raid1 and raid10 send writes on at once, without a bitmap; before, by way of the plug or their thread",
+    ),
+    Feature(
         "default_max_sectors",
         "int",
         2560,
         True,
         "cap of max_sectors where neither device nor user says more",
         least=8,
+    ),
+    Feature(
+        "flush_data_scheduled",
+        "bool",
+        0,
+        True,
+        "the data of a flush sequence passes plug and scheduler; before, it went to the dispatch list",
     ),
     Feature("throttle_split_iops", "bool", 1, False, "io.max charges IOPS for each part of a cut bio"),
     # Which paths and schedulers there are
@@ -305,7 +319,9 @@ class Features:
     fast_bio_split: int
     large_dio_bios: int
     dm_stripe_merge: int
+    md_direct_writes: int
     default_max_sectors: int
+    flush_data_scheduled: int
     throttle_split_iops: int
     legacy_request_fn: int
     sched_none_mq: int

@@ -16,11 +16,13 @@ Which steps a request needs (`insert`):
 A request that waits for a flush is in `pending`. When no flush is under way and no data of such requests is, or a
 request has waited for five seconds, one flush is issued for all of them (`_kick`): they are `running` then, and what
 comes meanwhile waits for the next one. Flush and data pass no scheduler: they go to the head of the dispatch list, from
-a worker (`RequeueWork`), since steps end in interrupt context.
+a worker (`RequeueWork`), since steps end in interrupt context. Since 6.5 (`flush_data_scheduled`) only the flush
+does: data with nothing before it goes on through plug and scheduler, and that of a PREFLUSH is inserted by the worker.
 
 The flush is a request of its own that borrows the tag of the first one that waits for it: its driver tag, or with a
 scheduler its scheduler tag, in which case it gets a driver tag as others do. It has no bio, and is traced as FN with
-neither I nor G. C is traced for the data and, with no sectors, for the end of the whole.
+neither I nor G. C is traced for the data and, with no sectors, for the end of the whole; of data that was never issued,
+since the flush before it failed, C is of all its sectors.
 
 Deliberate differences: a flush or its data that is late is given more time, unless the device lost it, since its tag
 is another one's; `flush_data_in_flight` is a number, nothing asks which they are.
@@ -87,7 +89,7 @@ class FlushQueue:
         self.nr_flushes = 0
 
     def insert(self, rq: Request, submitter: Submitter) -> int:
-        """blk_insert_flush: a request that was just made for a bio with PREFLUSH or FUA."""
+        """blk_insert_flush: a request that was just made for a bio with PREFLUSH or FUA. 0: it goes on as others do."""
         queue = self.queue
         needs = FSEQ_DATA if rq.nr_sectors else 0
         if queue.write_cache:
@@ -99,14 +101,22 @@ class FlushQueue:
         if not queue.fua:
             rq.flags &= ~F_FUA
         if needs == 0:
-            return queue.end_request(rq, STS_OK)
+            queue.end_request(rq, STS_OK)
+            return 1
         if needs == FSEQ_DATA:
+            if queue.features.flush_data_scheduled:
+                return 0
             queue.bypass_insert(rq)
-            return queue.run_here(rq.hctx, submitter)
-        rq.flush_seq = 0
+            queue.run_here(rq.hctx, submitter)
+            return 1
         rq.rq_flags |= RQF_FLUSH_SEQ
+        if needs == FSEQ_DATA | FSEQ_POSTFLUSH and queue.features.flush_data_scheduled:
+            rq.flush_seq = FSEQ_PREFLUSH
+            self.data_in_flight += 1
+            return 0
+        rq.flush_seq = 0
         self._step_done(rq, (FSEQ_PREFLUSH | FSEQ_DATA | FSEQ_POSTFLUSH) & ~needs, STS_OK)
-        return 0
+        return 1
 
     def ended(self, rq: Request, status: int) -> int:
         """A request of the machine has been answered: the flush (flush_end_io), or the data of a sequence
@@ -158,6 +168,10 @@ class FlushQueue:
             queue.requeues.add(rq, True)
         elif step == FSEQ_DONE:
             rq.rq_flags &= ~RQF_FLUSH_SEQ
+            if queue.trace_mask & TR_C:
+                # Data that was written, or failed, has been traced already; what a failed flush kept back has not
+                nr_sectors = 0 if rq.flush_seq & FSEQ_DATA else rq.nr_sectors
+                queue.tracer.add(TR_C, queue.number, rq.op, rq.flags, rq.sector, nr_sectors, status)
             queue.end_flushed(rq, status)
         else:
             if self.pending.count == 0:
@@ -184,7 +198,7 @@ class FlushQueue:
         rq.ctx = first.ctx
         rq.submitter = first.submitter
         rq.rq_flags = RQF_FLUSH_SEQ
-        if queue.elevator is None:
+        if queue.elevator is None or queue.hw_tag:
             rq.tag = first.tag
             rq.internal_tag = -1
             rq.rq_flags |= RQF_MQ_INFLIGHT  # the tag is counted already
@@ -228,10 +242,13 @@ class RequeueWork(Work):
             self.index = 0
             while self.rqs.count:
                 self._insert(self.rqs.popleft())
+        mine = queue.map[queue.host.cpu] if queue.sq_sched else None
         while self.index < len(queue.hctxs):
             hctx = queue.hctxs[self.index]
             self.index += 1
             if queue.halted or not hctx.has_pending():
+                continue
+            if mine is not None and hctx is not mine and hctx.dispatch_list.count == 0:
                 continue
             if queue.map[queue.host.cpu] is not hctx or queue.driver.blocking:
                 queue.run_async(hctx)
@@ -243,8 +260,11 @@ class RequeueWork(Work):
 
     def _insert(self, rq: Request) -> int:
         # blk_mq_sched_bypass_insert: flushes and their data go to the head of the dispatch list
+        queue = self.queue
+        if rq.op != OP_FLUSH and queue.features.flush_data_scheduled:
+            return queue.insert_request(rq, True)
         hctx = rq.hctx
-        host = self.queue.host
+        host = queue.host
         rq.move(RQ_DISPATCH)
         host.lock(hctx.lock, STEP_LOCK_HCTX)
         charge(host, STEP_INSERT)

@@ -179,7 +179,7 @@ class HardwareQueue:
         if (
             queue.elevator_hooks & HOOK_LIMIT_DEPTH
             and not queue.hw_tag
-            and not bio.flags & (F_PREFLUSH | F_FUA)
+            and (not bio.flags & (F_PREFLUSH | F_FUA) or queue.features.flush_data_scheduled)
         ):
             return queue.elevator.limit_depth(bio)
         return 0
@@ -253,7 +253,9 @@ class HardwareQueue:
             rq.rq_flags |= RQF_ELV
             if queue.hw_tag:
                 rq.rq_flags |= RQF_HW_TAG
-            if not bio.flags & (F_PREFLUSH | F_FUA) and queue.elevator_hooks & (HOOK_PREPARE | HOOK_FINISH):
+            if queue.elevator_hooks & (HOOK_PREPARE | HOOK_FINISH) and (
+                not bio.flags & (F_PREFLUSH | F_FUA) or queue.features.flush_data_scheduled
+            ):
                 queue.elevator.prepare_request(rq)
                 rq.rq_flags |= RQF_ELVPRIV
         return rq
@@ -308,7 +310,7 @@ class HardwareQueue:
         return self.tags.put(tag, rq.ctx.cpu)
 
     def insert_flush(self, rq: Request, submitter: Submitter) -> int:
-        """A request made for a bio with PREFLUSH or FUA goes to the flush machine of this queue."""
+        """A request made for a bio with PREFLUSH or FUA goes to the flush machine of this queue. 0: it goes on."""
         if self.fq is None:
             self.fq = FlushQueue(self)
         return self.fq.insert(rq, submitter)

@@ -9,6 +9,9 @@ A plug is flushed when its owner finishes it, when it is full (32 requests, 64 o
 devices), when another request is added after one of 128 KiB or more, and when its task goes to sleep. Flushing is done
 request by request by `submit.flush_step`, which may stop between two of them; what is left stays here.
 
+A driver may have itself called when the plug is flushed (`PlugCallback`): md's personalities hold back there what more
+bios may complete, as raid5 does with stripes.
+
 The kernels' differences are features: 6.1 keeps the list last in, first out when it issues without a scheduler
 (`plug_lifo`), later ones first in, first out.
 
@@ -18,6 +21,19 @@ io_uring tells beforehand how many requests it will want (`nr_ios`), and gets th
 from __future__ import annotations
 
 from blklab.block.request import RequestList
+
+
+class PlugCallback:
+    """A driver's wish to be called when a plug is finished, or its task goes to sleep (struct blk_plug_cb). `owner`:
+    whose it is."""
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+        self.following: PlugCallback | None = None
+
+    def unplug(self, from_schedule: bool) -> int:
+        """It is time; before the plug's requests go. `from_schedule`: the task goes to sleep. Submits no bio itself."""
+        raise NotImplementedError
 
 
 class Plug:
@@ -31,6 +47,7 @@ class Plug:
         self.nr_ios = 1
         self.multiple_queues = False
         self.has_elevator = False
+        self.callbacks: PlugCallback | None = None
         # of a flush under way
         self.flushing = False
         self.from_schedule = False
@@ -44,3 +61,25 @@ class Plug:
         self.multiple_queues = False
         self.has_elevator = False
         self.count = 0
+
+    def callback_of(self, owner: object) -> PlugCallback | None:
+        """The callback that `owner` has added since the plug was last flushed (blk_check_plugged)."""
+        callback = self.callbacks
+        while callback is not None and callback.owner is not owner:
+            callback = callback.following
+        return callback
+
+    def add_callback(self, callback: PlugCallback) -> None:
+        """Have it called once, at the next flush."""
+        callback.following = self.callbacks
+        self.callbacks = callback
+
+    def run_callbacks(self, from_schedule: bool) -> int:
+        """flush_plug_callbacks, the latest first."""
+        callback = self.callbacks
+        self.callbacks = None
+        while callback is not None:
+            following = callback.following
+            callback.unplug(from_schedule)
+            callback = following
+        return 0

@@ -56,7 +56,7 @@ cdef class RequestQueue:
     cdef readonly Tracer tracer
     cdef readonly int trace_mask
     cdef public Request last_merge
-    cdef public bint checks, iostats, rotational, write_cache, fua
+    cdef public bint checks, iostats, rotational, write_cache, hw_write_cache, fua
     cdef readonly bint quiesced, stopped, halted
     cdef public int nomerges, rq_affinity, nr_requests, freeze_depth
     cdef readonly int nr_hw_queues

@@ -167,6 +167,7 @@ class RequestQueue:
                 self.map[ctx.cpu].add_ctx(ctx)
             tag_set.add_queue(self)
         driver.attach(self)
+        self.hw_write_cache = self.write_cache  # what the driver has, whatever the user says
 
     def set_trace(self, tracer: Tracer | None, mask: int) -> None:
         """Record the tracepoints of `mask` in `tracer`; None: nothing."""
@@ -514,9 +515,7 @@ class RequestQueue:
         return self.free_request(rq)
 
     def end_flushed(self, rq: Request, status: int) -> int:
-        """The end of a flush sequence, whose data, if it had any, has been traced: C of no sectors."""
-        if self.trace_mask & TR_C:
-            self.tracer.add(TR_C, self.number, rq.op, rq.flags, rq.sector, 0, status)
+        """The end of a flush sequence, which has been traced."""
         self._bios_ended(rq, status)
         return self.free_request(rq)
 

@@ -53,7 +53,7 @@ TRANSITIONS: dict[int, tuple[int, ...]] = {
     3: (0, 4, 5),  # queued in a scheduler or software queue: merged away, taken for dispatch, issued directly
     4: (0, 3, 4, 5),  # on a dispatch list: failed, inserted again, left over, issued
     5: (0, 3, 4, 6),  # started in the driver: failed at once, requeued to the scheduler, BUSY, complete
-    6: (0, 5),  # complete: freed; or the timeout handler gave it more time
+    6: (0, 4, 5),  # complete: freed; requeued by a driver (dm-rq); or the timeout handler gave it more time
 }
 
 

@@ -241,11 +241,9 @@ class Submitter(Waiter):
                     return YIELD if queue.host.yield_due() else DONE
                 return self._sleep()
             queue.start_bio(self.rq, bio, self.segments)
-            if bio.flags & (F_PREFLUSH | F_FUA):
-                rq = self.rq
+            if bio.flags & (F_PREFLUSH | F_FUA) and self.rq.hctx.insert_flush(self.rq, self):
                 self.rq = None
                 self.bio = None
-                rq.hctx.insert_flush(rq, self)
                 return DONE
             if self.plug.active:
                 stage = STAGE_PLUG
@@ -278,6 +276,8 @@ class Submitter(Waiter):
     def _sleep(self) -> int:
         # The task goes to sleep: its plug is flushed, by inserting and having workers dispatch
         plug = self.plug
+        if plug.callbacks is not None:
+            plug.run_callbacks(True)
         if plug.count:
             plug.count = 0
             plug.from_schedule = True
@@ -438,6 +438,8 @@ class Submitter(Waiter):
     def finish_plug(self) -> int:
         """blk_finish_plug: flush it and be without one. DONE or YIELD; after YIELD call `advance`, then
         again."""
+        if self.plug.callbacks is not None:
+            self.plug.run_callbacks(False)
         self.flush_plug()
         result = self.advance()
         if result == DONE:

@@ -21,6 +21,7 @@ import cython
 
 if TYPE_CHECKING:
     from blklab.block.bio import Bio
+    from blklab.block.queue import RequestQueue
     from blklab.core.host import Host
 
 if not cython.compiled:
@@ -119,7 +120,8 @@ class Tracer:
     def remap(self, bio: Bio, upper: int, sector: int) -> int:
         """A: `bio` goes to the device of its queue now, from `sector` of the device numbered `upper`."""
         origin = upper << SECTOR_BITS | sector
-        return self.add(4096, bio.queue.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, origin)
+        lower: RequestQueue = bio.queue  # type: ignore[assignment]
+        return self.add(4096, lower.number, bio.op, bio.flags, bio.sector, bio.nr_sectors, origin)
 
     def message(self, device: int, text: str) -> int:
         """A message of a scheduler or policy ('m N ...')."""
@@ -154,7 +156,8 @@ class Tracer:
 
 
 def origin_of(extra: int) -> tuple[int, int]:
-    """The number of the stacked device that a remapped bio came from, and its sector there, of an A record's `extra`."""
+    """The number of the stacked device that a remapped bio came from, and its sector there, of an A record's
+    `extra`."""
     return extra >> SECTOR_BITS, extra & ((1 << SECTOR_BITS) - 1)
 
 

@@ -118,8 +118,8 @@ class Host:
         return False
 
     def cond_resched(self) -> bool:
-        """At a place where a task in the kernel may be preempted (might_sleep): whether somebody waits for this CPU. Then the
-        caller yields, and is not gone on with before it has had its turn."""
+        """At a place where a task in the kernel may be preempted (might_sleep): whether somebody waits for this CPU.
+        Then the caller yields, and is not gone on with before it has had its turn."""
         return False
 
     def queue_work(self, work: Work, cpu: int, delay_ns: int) -> int:

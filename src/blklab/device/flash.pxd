@@ -15,7 +15,7 @@ cdef class Flash:
     cdef Sampler read_times, retry_times, program_times, cache_times
     cdef readonly int64_t page_bytes, most_backlog, cache_pages
     cdef int64_t random_owes, gc_ns, idle_ns
-    cdef readonly int64_t programs, moves
+    cdef readonly int64_t programs, moves, programmed_ns
 
     @cython.locals(unit=Py_ssize_t)
     cpdef Py_ssize_t unit_of(self, uint64_t page) noexcept
@@ -23,6 +23,8 @@ cdef class Flash:
     cpdef int64_t read(self, Py_ssize_t i, int64_t begin_ns) noexcept
     cpdef int64_t program(self, Py_ssize_t i, int64_t begin_ns, int64_t random_bytes) noexcept
     cpdef int64_t flush(self, Py_ssize_t i) noexcept
+    @cython.locals(i=Py_ssize_t)
+    cpdef int64_t flush_all(self) noexcept
     @cython.locals(begin=int64_t, owes=int64_t)
     cdef int _begin_program(self, Py_ssize_t i) noexcept
     @cython.locals(begin=int64_t)

@@ -75,6 +75,7 @@ class Flash:
         self.cached_owes = array("q", [0] * units)
         self.page_left = array("q", [0] * units)
         self.programs = 0
+        self.programmed_ns = 0  # when the last program that has begun ends
         self.moves = 0
         if settings["preconditioned"]:
             for i in range(units):
@@ -122,6 +123,13 @@ class Flash:
             self._begin_program(i)
         return self.free_ns[i]
 
+    def flush_all(self) -> int:
+        """Program all that waits for any unit; returns when that, and what was begun before, has been done."""
+        for i in range(self.units):
+            while self.backlog[i]:
+                self._begin_program(i)
+        return self.programmed_ns
+
     def _begin_program(self, i: int) -> int:
         # The next program of unit i begins as soon as the unit is free
         begin = self.free_ns[i]
@@ -134,7 +142,10 @@ class Flash:
         if self.cached[i] < self.cache_pages:
             self.cached[i] += 1
             self.cached_owes[i] += MOVE + owes
-            self.free_ns[i] = begin + self.cache_times.draw()
+            begin += self.cache_times.draw()
+            self.free_ns[i] = begin
+            if begin > self.programmed_ns:
+                self.programmed_ns = begin
             return 0
         begin += self.program_times.draw()
         self.owed[i] += owes
@@ -143,6 +154,8 @@ class Flash:
             self.moves += 1
             begin += self.gc_ns
         self.free_ns[i] = begin
+        if begin > self.programmed_ns:
+            self.programmed_ns = begin
         return 0
 
     def _catch_up(self, i: int, now_ns: int) -> int:

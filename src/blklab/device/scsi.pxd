@@ -5,7 +5,7 @@ from blklab.core.clock cimport Clock, Lane
 from blklab.core.host cimport Host, Work
 from blklab.core.rand cimport RandomStream
 from blklab.core.steps cimport STEP_SCSI_DONE, STEP_SCSI_QUEUE
-from blklab.block.consts cimport OP_READ, RQF_LOST, STS_MEDIUM, STS_OK, STS_RESOURCE, STS_TIMEOUT
+from blklab.block.consts cimport OP_FLUSH, OP_READ, OP_WRITE, RQF_LOST, STS_MEDIUM, STS_OK, STS_RESOURCE, STS_TIMEOUT
 from blklab.block.driver cimport Driver
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.queue cimport RequestQueue
@@ -19,6 +19,7 @@ cdef class ScsiTarget:
 @cython.final
 cdef class ScsiHost:
     cdef public int busy, blocked
+    cdef public bint written
     cdef readonly dict targets
     cdef public list starved
 
@@ -32,8 +33,8 @@ cdef class ScsiDisk(Driver):
     cdef readonly dict settings
     cdef readonly Host host
     cdef Clock clock
-    cdef readonly int64_t delay_ns, commands
-    cdef bint random
+    cdef readonly int64_t delay_ns, flush_ns, commands
+    cdef bint random, fake_rw
     cdef RandomStream stream
     cdef object seed
     cdef readonly RequestQueue queue
@@ -55,7 +56,7 @@ cdef class ScsiDisk(Driver):
     cdef int _starve(self) except -1
     @cython.locals(start=int64_t, end=int64_t)
     cdef int _look_for_medium_error(self, Request rq) except -1
-    @cython.locals(clock=Clock, lane=Lane)
+    @cython.locals(clock=Clock, lane=Lane, host=ScsiHost, delay_ns=int64_t)
     cdef int _schedule(self, Request rq) except -1
     @cython.locals(host=ScsiHost, queue=RequestQueue)
     cpdef int end(self, Request rq) except -1

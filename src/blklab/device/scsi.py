@@ -19,12 +19,14 @@ at the target and host (counted in `queue_rq`). What does not get it waits:
 D is traced only when a request has all four; R whenever target or host refuse it, with or without a D.
 
 A command completes `ndelay` ns after it was issued, or `delay` jiffies, by a timer on the CPU that issued it;
-at once if both are 0.
+at once if both are 0. A flush (SYNCHRONIZE CACHE) completes at once if nothing was written since the last one. Else it
+takes a twentieth of `delay` seconds, and of at least one second; but as long as other commands if `ndelay` is below
+10 us.
 
 Deliberate differences: a budget is a count and not a bitmap, which shows only if queue_depth is lowered below
 what is in flight; a starved disk's queue is run by its own worker; a late command is waited for instead of
-aborted and retried, and a lost one (opts 4) fails; no zones, no protection, no errors but those of opts;
-flushes are not built.
+aborted and retried, and a lost one (opts 4) fails; no zones, no protection, no errors but those of opts; that
+something was written is known for each host, not for all of the module.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ if TYPE_CHECKING:
 
 if not cython.compiled:
     from blklab.block.consts import (
+        OP_FLUSH,
         OP_READ,
+        OP_WRITE,
         RQF_LOST,
         STS_MEDIUM,
         STS_OK,
@@ -70,6 +74,7 @@ QUEUE_DELAY_NS = 3_000_000  # SCSI_QUEUE_DELAY
 DEF_XFER_BLOCKS = 0xFFFF
 MAX_WS16_BLOCKS = 0x7FFFFF
 WRITE_SAME_BLOCKS = 0xFFFF  # DEF_WRITESAME_LENGTH
+LONG_DELAY_NS = 10_000  # of ndelay: only above are flushes slower than other commands
 STORE_SECTORS = 0x400  # a larger store reports its size as the largest transfer
 
 OPT_MEDIUM_ERR = 2
@@ -124,6 +129,7 @@ class ScsiHost:
     def __init__(self) -> None:
         self.busy = 0
         self.blocked = 0
+        self.written = False  # since the last flush
         self.targets: dict[int, ScsiTarget] = {}
         self.starved: list[ScsiDisk] = []
 
@@ -159,6 +165,10 @@ class ScsiDisk(Driver):
         self.host = host
         self.clock = host.clock
         self.delay_ns = settings["ndelay"] or settings["delay"] * host.jiffy_ns
+        self.flush_ns = self.delay_ns
+        if settings["ndelay"] > LONG_DELAY_NS or (settings["delay"] and not settings["ndelay"]):
+            seconds = 1 if settings["ndelay"] else settings["delay"]
+            self.flush_ns = seconds * (1_000_000_000 // host.jiffy_ns) // 20 * host.jiffy_ns
         self.random = settings["random"]
         self.stream = RandomStream(seed, "scsi")
         self.seed = seed
@@ -167,6 +177,7 @@ class ScsiDisk(Driver):
         self.busy = 0
         self.restarts = 0
         self.opts = settings["opts"]
+        self.fake_rw = settings["fake_rw"]
         self.every_nth = settings["every_nth"]
         self.commands = 0
         self.scsi_host = ScsiHost()
@@ -311,6 +322,19 @@ class ScsiDisk(Driver):
     def _schedule(self, rq: Request) -> int:
         # schedule_resp
         clock = self.clock
+        host = self.scsi_host
+        if rq.op == OP_FLUSH:
+            # resp_sync_cache
+            delay_ns = self.flush_ns if host.written else 0
+            host.written = False
+            if delay_ns and self.random:
+                delay_ns = self.stream.below(delay_ns)
+            if delay_ns:
+                return clock.at(clock.now_ns + delay_ns, rq)
+            rq.queue.complete(rq, rq.status)
+            return STS_OK
+        if rq.op == OP_WRITE and not self.fake_rw:
+            host.written = True
         if self.delay_ns == 0:
             rq.queue.complete(rq, rq.status)
         elif self.random:

@@ -25,8 +25,12 @@ A write is taken into the buffer and completes `write_latency_ns` later. Each `p
 to the next unit in turn as one program; a unit whose share of the buffer is full makes the write, and all
 after it, wait. A write is random unless it begins where the last one of its region (1 GiB) ended.
 
+A flush has all that the buffer holds programmed, an open page as if it were full, and completes `flush_ns` after the
+last of it. A write with FUA does not go through the buffer. A device whose buffer outlives a power failure says
+that it has no volatile cache, so that the block layer sends neither.
+
 Deliberate differences: the doorbell is rung for every command; an open page of the buffer waits for more to
-write, however long; one queue's commands are not preferred to another's; flushes are not built.
+write, or for a flush, however long; one queue's commands are not preferred to another's.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ if TYPE_CHECKING:
     from blklab.core.host import Host
 
 if not cython.compiled:
-    from blklab.block.consts import OP_READ, OP_WRITE, STS_OK
+    from blklab.block.consts import F_FUA, OP_FLUSH, OP_READ, OP_WRITE, STS_OK
 
 NVME_PAGE_BYTES = 4096  # NVME_CTRL_PAGE_SIZE
 NVME_MAX_SEGMENTS = 128  # NVME_MAX_SEGS
@@ -115,6 +119,14 @@ PARAMETERS = (
     Parameter(
         "preconditioned", "bool", False, "begins with a full cache, and clean-up put off as long as it goes"
     ),
+    Parameter(
+        "flush_ns",
+        "int",
+        10_000,
+        "latency of a flush beside what must be programmed (assumed: a write's)",
+        0,
+        10_000_000_000,
+    ),
     Parameter("other_ns", "int", 50_000, "time of a discard or write zeroes"),
 )
 
@@ -132,11 +144,13 @@ class SsdDevice(Driver):
         self.seed = seed
         self.flash = Flash(settings, RandomStream(seed, "ssd"))
         self.units = settings["units"]
-        self.lanes: list[Lane] = [host.clock.lane() for _ in range(self.units + 1)]
-        self.out_ns = array("q", [0] * (self.units + 1))
+        # One for each unit, one for writes that the buffer takes, one for flushes
+        self.lanes: list[Lane] = [host.clock.lane() for _ in range(self.units + 2)]
+        self.out_ns = array("q", [0] * (self.units + 2))
         self.page_shift = (settings["unit_bytes"] >> 9).bit_length() - 1
         self.latency_ns = settings["latency_ns"]
         self.write_latency_ns = settings["write_latency_ns"]
+        self.flush_ns = settings["flush_ns"]
         self.other_ns = settings["other_ns"]
         self.read_command_ns = _interval(settings["read_iops"], 1_000_000_000)
         self.write_command_ns = _interval(settings["write_iops"], 1_000_000_000)
@@ -222,6 +236,8 @@ class SsdDevice(Driver):
             return self._read(rq)
         if rq.op == OP_WRITE:
             return self._write(rq)
+        if rq.op == OP_FLUSH:
+            return self._flush(rq)
         self.clock.at(self.clock.now_ns + self.other_ns, rq)
         return STS_OK
 
@@ -279,7 +295,7 @@ class SsdDevice(Driver):
             self.write_link_free_ns = begin + transfer_ns
         if self.amplifies and not self._continues(rq):
             self.open_random_bytes += size
-        if not self.buffered:
+        if not self.buffered or rq.flags & F_FUA:
             return self._write_through(rq, begin, transfer_ns)
         if self.buffer_free_ns > begin:
             begin = self.buffer_free_ns
@@ -305,6 +321,16 @@ class SsdDevice(Driver):
                 done = end
                 unit = i
         return self._leave(rq, unit, done + transfer_ns + self.write_latency_ns)
+
+    def _flush(self, rq: Request) -> int:
+        now = self.clock.now_ns
+        if self.open_bytes:
+            self.open_bytes = 0
+            self.flash.program(self._turn(), now, self._random_share())
+        done = self.flash.flush_all()
+        if done < now:
+            done = now
+        return self._leave(rq, self.units + 1, done + self.flush_ns)
 
     def _continues(self, rq: Request) -> bool:
         region = (rq.sector >> REGION_SHIFT) & (REGIONS - 1)

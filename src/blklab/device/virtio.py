@@ -8,8 +8,8 @@ Theory of operation
 -------------------
 Limits are those of virtblk_probe on QEMU's device (captures flush/virtio-*): as many requests as the ring has
 places, 254 segments of any size, no limit of its own in bytes; discards and write zeroes of 2 GiB. The threads serve
-first in, first out. A flush takes `flush_ns` of a thread: the host's fsync. `cache` is the write_cache attribute, which the
-driver takes from the host and which can be written.
+first in, first out. A flush takes `flush_ns` of a thread: the host's fsync. `cache` is the write_cache attribute,
+which the driver takes from the host and which can be written.
 
 Deliberate differences: what the host does with a request (its own block layer, a page cache) is these few
 numbers; the ring never fills up, as there are no more tags than places; no poll queues.

@@ -305,8 +305,8 @@ class JobStats:
             self.latency_map[bucket] += 1
 
     def sync_done(self, latency_ns: int) -> None:
-        """An fsync, fdatasync or sync_file_range of the job took `latency_ns`."""
-        self.sync_ios += 1
+        """An fsync, fdatasync or sync_file_range of the job took `latency_ns`. Of these `sync_ios` counts only
+        fsyncs."""
         self.sync.add(latency_ns)
         self.sync_hist.add(latency_ns)
 

@@ -7,20 +7,25 @@ Theory of operation
 -------------------
 fio's rule (get_rw_ddir): before the next I/O is chosen, an fsync is due if the job writes, the number of writes issued
 is a multiple of `fsync`, and what completed last was not a sync. So none follows the last write, and an engine that
-has many I/Os under way may sync twice after the same write. Syncs have a latency of their own in fio's results.
+has many I/Os under way may sync twice after the same write. Syncs have a latency of their own in fio's results; their
+number there (`total_ios`) is that of fsyncs, without fdatasyncs.
 
 libaio does an fsync in the call that queues it, and only when the engine holds nothing: else what it holds is
-committed and fio waits for a completion first (FIO_Q_BUSY), as for trims. io_uring queues it like an I/O.
+committed and fio waits for a completion first (FIO_Q_BUSY), as for trims. io_uring queues it like an I/O. fio 3.33
+takes no time when libaio begins an fsync: its latency counts from the last issue of the io_u that it uses, so that with
+iodepth=1 it is that of the write before and the fsync together. So it is here.
 
 The kernel's rules: an fsync of a block device is an empty bio with PREFLUSH, which ends at once where there is no
 write cache; that of a file is what its file system makes of it (filemap.py). A direct write to a device opened with
 O_DSYNC or O_SYNC has FUA; a synchronous one is followed by an fsync in the same call, even so (captures
-flush/*-dsync-*), an asynchronous one is not. To a file, O_DSYNC means FUA alone where the device takes it, and an fsync
-where it does not; O_SYNC means an fsync.
+flush/*-dsync-*), an asynchronous one is not. To a file, O_DSYNC means FUA alone where the device takes it, and an
+fdatasync where it does not; O_SYNC means an fsync.
 
 Deliberate differences: a sync goes to the file that was written last, where fio asks file_service_type for another
 one; io_uring submits the flush at once, where the kernel hands it to an io-wq worker; fsync_on_close is
-end_fsync, as files are closed at the end; sync_file_range is not built.
+end_fsync, as files are closed at the end, and both sync once, where fio does after each of `loops`; the number of
+fdatasyncs does not end up as that of short reads, as in fio 3.33's text (total_io_u is one too short);
+sync_file_range is not built.
 """
 
 from __future__ import annotations
@@ -44,7 +49,12 @@ if not cython.compiled:
     from blklab.block.consts import F_FUA, F_IDLE, F_PREFLUSH, F_SYNC, OP_WRITE
     from blklab.core.charging import charge
     from blklab.core.steps import STEP_REAP, STEP_SUBMIT_IO, STEP_USER_IO
-    from blklab.sim.fio_phases import AFTER_QUEUE, ENGINE_IO_URING, PH_END, PH_SUBMITTING
+
+    # fmt: off
+    from blklab.sim.fio_phases import (  # isort: skip
+        AFTER_QUEUE, ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_SYNC, PH_END, PH_GET, PH_SUBMITTING,
+    )
+    # fmt: on
     from blklab.sim.task_states import STEP_CONTINUE
 
 # What IoUnit.ddir is of a sync, behind fio's read, write and trim
@@ -80,6 +90,7 @@ class SyncingThread(FioThread):
         self.last_was_sync = False
         self.kept = False
         self.flushing = False
+        self.syncing = False
         self.final = False
         self.next_final = 0
 
@@ -120,10 +131,18 @@ class SyncingThread(FioThread):
                 return self._commit()
             self.kept = True
             return self._queue_sync(kind, self.wrote_file)
+        self.syncing = False
         if self.stream.ddir == 1:
             self.writes += 1
             self.wrote_file = self.stream.file_index
         return FioThread._queue(self)
+
+    def _next(self) -> int:
+        if self.syncing:
+            # A sync is not followed by thinktime
+            self.phase = PH_GET
+            return STEP_CONTINUE
+        return FioThread._next(self)
 
     def _queue_sync(self, kind: int, file_index: int) -> int:
         now = self.host.events.now_ns
@@ -136,16 +155,20 @@ class SyncingThread(FioThread):
         unit.start_ns = now
         self.cur_depth += 1
         self.queued.append(unit)
+        self.syncing = True
+        if kind == DDIR_SYNC and not self.final:
+            self.stats.sync_ios += 1
         if self.engine == ENGINE_IO_URING and not self.final:
             self.io_u_queued += 1
             return self._commit() if self.io_u_queued >= self.batch_size else self._after_queue()
         self.blocking = True
-        unit.issue_ns = self.host.events.now_ns
+        if self.engine != ENGINE_LIBAIO:
+            unit.issue_ns = self.host.events.now_ns
         return self._enter_submit(AFTER_QUEUE)
 
     def _end(self) -> int:
         # end_fsync: one of each file, which no statistics count
-        if self.end_fsync and self.writes and self.next_final < len(self.queues):
+        if self.end_fsync and not self.error and self.next_final < len(self.queues):
             if not self.final and self.last_was_sync:
                 return FioThread._end(self)
             self.final = True
@@ -162,7 +185,9 @@ class SyncingThread(FioThread):
         # The bio of an fsync; unit.bios_left counts it
         file = self._file(unit.file_index)
         if file is not None:
-            bio = file.sync_bio(self, unit.ddir == DDIR_DATASYNC)
+            # generic_write_sync: what O_DSYNC asks for after a write is an fdatasync
+            datasync = unit.ddir == DDIR_DATASYNC or (unit.ddir < DDIR_SYNC and self.opened == OPEN_DSYNC)
+            bio = file.sync_bio(self, datasync)
         else:
             queue: RequestQueue = self.queues[unit.file_index]
             bio = queue.bios.get()
@@ -211,7 +236,26 @@ class SyncingThread(FioThread):
                 self.phase = PH_SUBMITTING
                 return self._submitting()
         self.flushing = False
-        return FioThread._sync_wait(self)
+        if unit.ddir < DDIR_SYNC:
+            return FioThread._sync_wait(self)
+        return self._synced(unit)
+
+    def _synced(self, unit: IoUnit) -> int:
+        # td_io_queue and io_u_sync_complete: engines that commit do not count it as a call
+        self.in_kernel = False
+        self.blocking = False
+        self.call_head = None
+        self.call_tail = None
+        self.call_count = 0
+        stats = self.stats
+        if self.engine == ENGINE_SYNC:
+            stats.submit_mark(1)
+            stats.complete_mark(1)
+        if not self.final:
+            stats.depth_mark(self.cur_depth)
+        self.unit = None
+        self._account(unit, self.host.events.now_ns)
+        return self._after_queue()
 
     def _account(self, unit: IoUnit, now_ns: int) -> int:
         if unit.ddir < DDIR_SYNC:
@@ -219,12 +263,11 @@ class SyncingThread(FioThread):
             return FioThread._account(self, unit, now_ns)
         charge(self.host, STEP_REAP)
         self.cur_depth -= 1
-        self.ios_done += 1
         self.last_was_sync = True
         if unit.error:
             self.error = unit.error
             self.stopping = True
-        elif not self.ramping and not self.final:
+        elif not self.ramping and not self.final and not self.disable_clat:
             self.stats.sync_done(now_ns - unit.issue_ns)
         self.free.append(unit)
         return 0

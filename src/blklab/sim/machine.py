@@ -51,8 +51,8 @@ ParameterValue = str | int | float | bool | list[str]
 
 
 class AttributeWrite(NamedTuple):
-    """One write of `value` to an attribute, `path` as below /sys/block/DEVICE: "queue/nr_requests". `every`: it was asked
-    for of every device, so one that is made of others and refuses it is left as it is."""
+    """One write of `value` to an attribute, `path` as below /sys/block/DEVICE: "queue/nr_requests". `every`: it was
+    asked for of every device, so one that is made of others and refuses it is left as it is."""
 
     path: str
     value: str

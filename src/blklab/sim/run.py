@@ -168,7 +168,8 @@ class Run:
         make = SyncingThread if spec.syncs and spec.ioengine != "null" else FioThread
         thread = make(built.host, cpu, FIRST_PID + clone.job_number, stream, stats, queues, [0] * len(queues))
         if isinstance(thread, SyncingThread):
-            thread.set_syncs(spec.fsync_blocks, spec.fdatasync_blocks, spec.end_fsync, OPENED[spec.sync])
+            at_end = spec.end_fsync and spec.writes
+            thread.set_syncs(spec.fsync_blocks, spec.fdatasync_blocks, at_end, OPENED[spec.sync])
         if any(target.file is not None for target in targets):
             thread.files = [target.file for target in targets]
         engine = ENGINES[spec.ioengine]

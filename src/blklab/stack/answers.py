@@ -1,4 +1,5 @@
-"""What a target of device mapper, or md's common part, answers about a bio; compiled modules take it from answers.pxd."""
+"""What a target of device mapper, or md's common part, answers about a bio; compiled modules take it from
+answers.pxd."""
 
 from __future__ import annotations
 

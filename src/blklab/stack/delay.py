@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 Reads, writes and flushes have a delay each, and writes (with flushes) may go to a device of their own. A held bio waits
-in one list; a timer fires when the first is due, and a worker (kdelayd) then sends on all that are, in order of arrival.
-The timer is one of the kernel's timer wheel: whole jiffies, never early, and the further away the coarser (from 63
-jiffies on in steps of 8, from 504 on in steps of 64), so at HZ=250 a delay of 1 ms is 4 to 8 ms, and one of 500 ms up to
-36 ms longer. Discards count as writes.
+in one list; a timer fires when the first is due, and a worker (kdelayd) then sends on all that are, in order of
+arrival. The timer is one of the kernel's timer wheel: whole jiffies, never early, and the further away the coarser
+(from 63 jiffies on in steps of 8, from 504 on in steps of 64), so at HZ=250 a delay of 1 ms is 4 to 8 ms, and one of
+500 ms up to 36 ms longer. Discards count as writes.
 
 Deliberate differences: the list has no lock (a mutex there).
 """

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-flakey: for `up_interval` seconds all is well, then for `down_interval` seconds all bios fail; and so on from time 0. With
-`drop_writes` writes are dropped silently while it is down (they succeed, and never reach the device) and reads work; with
-`error_writes` writes fail and reads work.
+flakey: for `up_interval` seconds all is well, then for `down_interval` seconds all bios fail; and so on from time 0.
+With `drop_writes` writes are dropped silently while it is down (they succeed, and never reach the device) and reads
+work; with `error_writes` writes fail and reads work.
 
 error: every bio fails. It has no members, only a size.
 

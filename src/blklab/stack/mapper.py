@@ -5,23 +5,24 @@ are in linear.py, stripe.py, delay.py and flakey.py.
 
 Theory of operation (dm_submit_bio of 6.1)
 ------------------------------------------
-    one piece   as much of the bio as its target takes in one piece (the end of the target; its `max_io_len`, which for a
-                stripe is a chunk) is cloned. The target gives the clone its device and sector, and it is sent on: A and Q
-                on the lower device. If something is left the bio is cut (X, of which both sectors are the new start)
-                and sent to this device again, behind the clone, which goes down first
-    preflush    an empty flush to every device of every target; when all have ended the data goes on without PREFLUSH, by
-                dm's worker
+    one piece   as much of the bio as its target takes in one piece (the end of the target; its `max_io_len`,
+                which for a stripe is a chunk) is cloned. The target gives the clone its device and sector, and it is
+                sent on: A and Q on the lower device. If something is left the bio is cut (X, of which both sectors are
+                the new start) and sent to this device again, behind the clone, which goes down first
+    preflush    an empty flush to every device of every target; when all have ended the data goes on without
+                PREFLUSH, by dm's worker
     discard     cut to the limits first; then a clone for each device of the target, which maps its own share of the
                 range (write zeroes too)
-    end         each piece that has ended ends the bio a bit; the last one ends it: one C here, of what was last left of it
+    end         each piece that has ended ends the bio a bit; the last one ends it: one C here, of what was last
+                left of it
 
 So a bio has as many X here as pieces less one. Nothing waits here, and nothing is merged.
 
 Counting: each piece is an I/O of this device, whatever `iostats` says.
 
-Deliberate differences: a table never changes, so nothing is suspended or requeued; the first error of a piece's clones is
-the bio's, where the kernel keeps the last one; bios of older kernels are cut as those of 6.1 (before 4.16 all clones of
-a bio were sent on at once).
+Deliberate differences: a table never changes, so nothing is suspended or requeued; the first error of a piece's
+clones is the bio's, where the kernel keeps the last one; bios of older kernels are cut as those of 6.1 (before 4.16
+all clones of a bio were sent on at once).
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ if not cython.compiled:
 
 
 class Target(BioEnd):
-    """A part of a device's table (struct dm_target): `nr_sectors` from `begin`. `max_io_len`: no piece crosses a multiple
-    of it, counted from `begin`; 0: none. `nr_copies`: to how many devices a flush, a discard or write zeroes go.
-    `accounts`: it keeps clones and sends them on itself (`DmDevice.send`), which is when they are counted."""
+    """A part of a device's table (struct dm_target): `nr_sectors` from `begin`. `max_io_len`: no piece crosses a
+    multiple of it, counted from `begin`; 0: none. `nr_copies`: to how many devices a flush, a discard or write zeroes
+    go. `accounts`: it keeps clones and sends them on itself (`DmDevice.send`), which is when they are counted."""
 
     def __init__(self, nr_sectors: int) -> None:
         self.device: DmDevice | None = None
@@ -87,8 +88,8 @@ class Target(BioEnd):
         """Change its limits, when those of its devices have been taken in."""
 
     def map(self, clone: Bio, number: int) -> int:
-        """Set `clone.queue` and `clone.sector`, which is one of the device: MAP_REMAPPED; or another answer. `number`: which
-        of nr_copies this one is."""
+        """Set `clone.queue` and `clone.sector`, which is one of the device: MAP_REMAPPED; or another answer.
+        `number`: which of nr_copies this one is."""
         raise NotImplementedError
 
     def end_io(self, clone: Bio, status: int) -> int:
@@ -332,8 +333,8 @@ class DmDevice(Stacked):
         return any(target.max_io_len for target in self.targets) or any(map(member_asks, self.slaves))
 
     def merge_bvec(self, queue: RequestQueue, sector: int) -> int:
-        """dm_merge_bvec: what the target takes in one piece, and what the device below says; a page, where the target has
-        no merge function."""
+        """dm_merge_bvec: what the target takes in one piece, and what the device below says; a page, where the target
+        has no merge function."""
         target = self.find_target(sector)
         most = self.max_io_len(target, sector)
         if target.can_merge(queue.features):

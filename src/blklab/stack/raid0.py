@@ -106,7 +106,7 @@ class Raid0(MdDevice):
 
     def member_sector(self, zone: Zone, sector: int) -> int:
         """Where on its member's data a sector of the device is."""
-        chunk = self.chunk_sectors
+        chunk: int = self.chunk_sectors
         row = (sector - zone.begin) // (chunk * zone.nr_members)
         return row * chunk + sector % chunk + zone.dev_start
 
@@ -164,7 +164,7 @@ class Raid0(MdDevice):
 
     def _within(self, into: int, place: int) -> int:
         # How much of a stripe's chunk number `place` lies before a point `into` the stripe
-        chunk = self.chunk_sectors
+        chunk: int = self.chunk_sectors
         before = into - place * chunk
         if before <= 0:
             return 0
@@ -172,7 +172,7 @@ class Raid0(MdDevice):
 
     def merge_bvec(self, queue: RequestQueue, sector: int) -> int:
         """raid0_mergeable_bvec: up to the end of the chunk, and what the member there says."""
-        chunk = self.chunk_sectors
+        chunk: int = self.chunk_sectors
         most = chunk - sector % chunk
         if self.merges_asked:
             zone = self.find_zone(sector)

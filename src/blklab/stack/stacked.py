@@ -1,8 +1,8 @@
 """What all devices made of others have in common: members, limits stacked from theirs, clones and cut bios.
 
 What: `Stacked` is the base of device mapper's devices (mapper.py) and md's (md.py). It is given a bio whole, and works
-with two operations of the kernel's: `clone_bio` (bio_alloc_clone: another bio for the same data, which has an end of its
-own) and `split_bio` (bio_split and bio_chain: the front part becomes a bio of its own, on which the rest waits).
+with two operations of the kernel's: `clone_bio` (bio_alloc_clone: another bio for the same data, which has an end of
+its own) and `split_bio` (bio_split and bio_chain: the front part becomes a bio of its own, on which the rest waits).
 
 Theory of operation
 -------------------
@@ -12,8 +12,8 @@ begins on its disk, so that alignment is judged as the kernel does it. A partiti
 A clone that is sent on is traced as A on the device that it goes to, with the sector that it had here, and then as Q
 there. The bio that it was cloned from gets its C on this device when it ends (end_bio does that, for F_TRACED).
 
-Before late_bio_split a device was asked how much a bio may have (`merge_bvec`); whether it answers less than it is given
-matters to those above it (`asks_to_merge`).
+Before late_bio_split a device was asked how much a bio may have (`merge_bvec`); whether it answers less than it is
+given matters to those above it (`asks_to_merge`).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A bio is cut at the ends of chunks and nowhere else, so 1 MiB over 4 members with 64 KiB chunks is 16 bios, 4 for each
 member, which lie one behind the other there; they are merged only if something holds them long enough (a plug, a busy
-device). A flush goes to every member, a discard or write zeroes too: each member gets one range, from its first chunk of
-it to its last.
+device). A flush goes to every member, a discard or write zeroes too: each member gets one range, from its first chunk
+of it to its last.
 
 Chunks need not be a power of two (nor need the number of members); they are whole logical blocks. Of members of
 different sizes as much is used as the smallest has, in whole chunks.

@@ -43,8 +43,8 @@ class Option:
     `default` is written as a user would. `slots` is how many comma-separated values it has: 3 for read,write,trim.
     `low` and `high` are inclusive limits of the value as read. `seconds`: a bare number of a TIME is seconds.
     `not_built`: choices that are refused by name. `harmless`: values of a not-built option that change nothing.
-    `engines`: I/O engines the option belongs to (empty for an option of jobs). `why`: the note of a no-effect option, or
-    what to know of a not-built choice that it names.
+    `engines`: I/O engines the option belongs to (empty for an option of jobs). `why`: the note of a no-effect option,
+    or what to know of a not-built choice that it names.
     `alone`: a TEXT that may be left out (write_bw_log).
     """
 
