@@ -38,6 +38,8 @@ class Leaf(LeafDriver):
 
     def end(self, rq: Request) -> int:
         bio = rq.bio
+        if bio is not None and isinstance(bio.io, Request):  # a clone of dm-rq's, at the same sectors
+            bio = bio.io.bio
         while bio is not None and rq.status == STS_OK:
             number = whose(bio)
             sectors = range(bio.sector, bio.sector + bio.nr_sectors)

@@ -22,7 +22,8 @@ cdef class Request(Event):
     cdef public IoStat part
     cdef public object elv0, elv1
     cdef public int64_t elv_ns, elv_end, tree_rank
-    cdef public int state, op, flags, rq_flags, ioprio, status, tag, internal_tag, budget_token, nr_segments, cpu, flush_seq
+    cdef public int state, op, flags, rq_flags, ioprio, status, tag, internal_tag, budget_token
+    cdef public int nr_segments, cpu, flush_seq
     cdef public int64_t sector, nr_sectors, start_ns, io_start_ns, deadline_ns, qos_ns, device_ns
     cdef public int device_slot
 
