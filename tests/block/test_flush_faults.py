@@ -3,6 +3,8 @@ write_cache; and the promises that hold whatever is sent."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from flush_rig import PRE_FUA, SCHEDULERS, CacheDriver, empty, rig_of, statuses, story
 from hypothesis import given, settings
@@ -284,18 +286,21 @@ def keep_promises(rig: Rig, kinds: dict[int, tuple[str, int, int]], cache: bool,
     records = list(rig.tracer)
     ends = {io: at for sender in rig.senders for io, _, at in sender.ended}
     flushes: dict[int, list[tuple[int, int]]] = {}  # device -> (position of D, position of C) of each flush
-    under_way: dict[int, list[int]] = {}
+    began: dict[int, list[int]] = {}
+    under_way: Counter[int] = Counter()
     for position, r in enumerate(records):
         if r.rwbs != "FN":
             continue
         if r.action == "D":
-            under_way.setdefault(r.device, []).append(position)
-            assert len(under_way[r.device]) <= len(rig.queues[r.device].hctxs)
-        elif r.action == "R" and under_way.get(r.device):
-            pass  # this driver says BUSY before it starts one
+            began.setdefault(r.device, []).append(position)
+            under_way[r.device] += 1
+            assert under_way[r.device] <= len(rig.queues[r.device].hctxs)
         elif r.action == "C":
-            # Served first in, first out
-            flushes.setdefault(r.device, []).append((under_way[r.device].pop(0), position))
+            # With several hardware queues this may be any of those under way
+            flushes.setdefault(r.device, []).extend((d, position) for d in began[r.device])
+            under_way[r.device] -= 1
+            if not under_way[r.device]:
+                began[r.device] = []
     assert not any(under_way.values())
     assert rig.driver.most_flushes <= 1  # type: ignore[attr-defined]
     if not cache:
