@@ -203,6 +203,11 @@ def settings_of(
                 where(name),
             )
         settings[name] = _convert(known[name], value, where(name))
+    for parameter in model.parameters:
+        if parameter.kind == "devices" and len(settings[parameter.name]) < parameter.least:
+            raise BlklabError(
+                f"{parameter.name} is missing: the devices that a {model.name} is made of", where("model")
+            )
     return settings
 
 
