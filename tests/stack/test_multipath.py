@@ -123,6 +123,18 @@ def test_counters_of_the_device_and_its_paths() -> None:
     assert lines["d0"][4:7] == lines["d1"][4:7] == [2, 0, 32]
 
 
+def test_a_request_that_a_busy_path_gave_back_counts_there_without_sectors() -> None:
+    # blk_insert_cloned_request ends the counting of what it could not issue as if it had been served
+    rig = multipath("rq", 1)
+    rig.drivers["d0"].answers.extend([STS_DEV_RESOURCE] * 2)
+    rig.send([rig.bio_to("top", 0, 16, OP_WRITE)]).run()
+    lines = {n: [int(x) for x in str(read(rig.by_name[n], "stat")).split()] for n in ("top", "d0")}
+    assert rig.counts()["R"] == 4, "twice, on the path and here"
+    assert lines["top"][4:7] == [1, 0, 16]
+    assert lines["d0"][4:7] == [3, 0, 16]
+    rig.assert_all_ended()
+
+
 # -- errors -----------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ Theory of operation (dm-rq.c, multipath_clone_and_map of 6.1)
     queue_rq    the request is started (D). A request of the next path's device is taken, without waiting; it is given
                 straight to that device's driver, by no scheduler there (blk_insert_cloned_request). If there is none,
                 or the driver is busy, the request stays here (RESOURCE): so it is what this device holds back that
-                merges
+                merges. Each try that the driver refused counts as an I/O in the path's stat
     end         the clone's end is the end of the request. If it failed, for a reason that may be the path's, the path
                 is failed, and the request is requeued while there is another one
     no path     the request fails, or with queue_if_no_path is tried again every 100 ms
@@ -151,7 +151,8 @@ class RqMultipath(Driver):
         if status == STS_OK:
             return STS_OK
         if clone.rq_flags & RQF_IO_STAT:
-            lower.stat.unmade(clone.op)
+            # It counts there as if it had been served, but without sectors
+            lower.stat.done(clone.op, 0, clone.start_ns, lower.clock.now_ns)
         clone.bio = None
         clone.biotail = None
         queue.bios.put(bio)
