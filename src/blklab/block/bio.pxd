@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
+from blklab.block.cgroup cimport Blkg
 from blklab.block.iostat cimport IoStat
 from blklab.core.charging cimport charge
 from blklab.core.steps cimport STEP_END_BIO
@@ -15,7 +16,8 @@ cdef class Bio:
     cdef public Bio next, parent
     cdef public RequestQueue queue
     cdef public Submitter submitter
-    cdef public object io, blkg
+    cdef public object io
+    cdef public Blkg blkg
     cdef public BioEnd end_io
     cdef public IoStat part
     cdef public int op, flags, status, ioprio, remaining

@@ -25,6 +25,7 @@ import cython
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from blklab.block.cgroup import Blkg
     from blklab.block.iostat import IoStat
     from blklab.block.queue import RequestQueue
     from blklab.block.submit import Submitter
@@ -65,7 +66,7 @@ class Bio:
         self.submitter: Submitter | None = None
         self.io: object = None
         self.end_io: BioEnd | None = None
-        self.blkg: object = None
+        self.blkg: Blkg | None = None
         self.part: IoStat | None = None
         self.op = OP_READ
         self.flags = 0

@@ -15,6 +15,10 @@ cdef enum:
     F_IDLE = 128
     F_TRACED = 256
     F_POLLED = 512
+    F_RELEASED = 1024
+    F_BPS_THROTTLED = 2048
+    F_CGROUP_ACCT = 4096
+    F_NOT_CLONED = 7424
     STS_OK = 0
     STS_NOTSUPP = 1
     STS_TIMEOUT = 2
@@ -48,6 +52,9 @@ cdef enum:
     RQF_NOMERGE = 512
     RQF_REMOTE = 1024
     RQF_LOST = 2048
+    RQF_SORTED = 4096
+    RQF_DELIVERED = 8192
+    RQF_SOFTBARRIER = 16384
     HOOK_LIMIT_DEPTH = 1
     HOOK_BIO_MERGE = 2
     HOOK_ALLOW_MERGE = 4
@@ -55,6 +62,9 @@ cdef enum:
     HOOK_FINISH = 16
     HOOK_COMPLETED = 32
     HOOK_REQUEUE = 64
+    MAY_QUEUE = 0
+    MUST_QUEUE = 1
+    NO_QUEUE = 2
     BUSY_WEIGHT = 8
     BUSY_FACTOR = 16
     WORK_BATCH = 8
@@ -85,4 +95,5 @@ cdef enum:
     TR_C = 2048
     TR_A = 4096
     TR_MSG = 8192
-    TR_ALL = 16383
+    TR_S = 16384
+    TR_ALL = 32767

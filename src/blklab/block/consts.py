@@ -25,6 +25,11 @@ F_NOWAIT = 64
 F_IDLE = 128
 F_TRACED = 256  # Q has been traced: the rest of a cut bio is not traced again
 F_POLLED = 512
+F_RELEASED = 1024  # blk-throttle let it go: this device does not ask again
+F_BPS_THROTTLED = 2048  # its bytes have been charged here
+F_CGROUP_ACCT = 4096  # its bytes are in its group's statistics
+# What a clone of a bio does not take over
+F_NOT_CLONED = F_TRACED | F_RELEASED | F_BPS_THROTTLED | F_CGROUP_ACCT
 
 # Status of an ended bio or request (BLK_STS_*)
 STS_OK = 0
@@ -80,6 +85,10 @@ RQF_FLUSH_SEQ = 256
 RQF_NOMERGE = 512
 RQF_REMOTE = 1024  # its completion has been sent to the CPU that submitted it
 RQF_LOST = 2048  # the device will never answer: only the timeout ends it
+# On a single queue (block/legacy.py)
+RQF_SORTED = 4096  # it was given to the scheduler
+RQF_DELIVERED = 8192  # the driver has seen it (REQ_STARTED): nothing passes it on the dispatch list
+RQF_SOFTBARRIER = 16384  # nothing is sorted before it on the dispatch list
 
 # Hooks of a scheduler that are called only where a subclass has them: elevator.HOOKS names them
 HOOK_LIMIT_DEPTH = 1
@@ -89,6 +98,11 @@ HOOK_PREPARE = 8
 HOOK_FINISH = 16
 HOOK_COMPLETED = 32
 HOOK_REQUEUE = 64
+
+# What a scheduler of the single queue says before a request is allocated (ELV_MQUEUE_*)
+MAY_QUEUE = 0
+MUST_QUEUE = 1
+NO_QUEUE = 2
 
 BUSY_WEIGHT = 8  # BLK_MQ_DISPATCH_BUSY_EWMA_WEIGHT
 BUSY_FACTOR = 16  # 1 << BLK_MQ_DISPATCH_BUSY_EWMA_FACTOR
@@ -124,4 +138,5 @@ TR_R = 1024
 TR_C = 2048
 TR_A = 4096
 TR_MSG = 8192
-TR_ALL = 16383
+TR_S = 16384
+TR_ALL = 32767

@@ -28,3 +28,10 @@ cdef class Elevator:
     cpdef completed_request(self, Request rq, int64_t now_ns)
     cpdef requeue_request(self, Request rq)
     cpdef finish_request(self, Request rq)
+    cpdef int may_queue(self, Submitter submitter, int op, int flags) except -1
+    cpdef set_request(self, Request rq, Bio bio)
+    cpdef bio_merged(self, Request rq, Bio bio)
+    cpdef add_request(self, Request rq)
+    cpdef int dispatch_requests(self, bint force) except -1
+    cpdef activate_request(self, Request rq)
+    cpdef deactivate_request(self, Request rq)

@@ -45,7 +45,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from blklab.block.consts import TR_MSG
+from blklab.block.consts import MAY_QUEUE, TR_MSG
 from blklab.core.errors import BlklabError, nearest
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Elevator:
     feature: str | None = None
     # One order for the whole device (QUEUE_FLAG_SQ_SCHED): running all hardware queues runs one, which serves all
     sq_sched = False
+    # For the single queue of kernels before 5.0 (block/legacy.py), not for blk-mq: the hooks at the end are its own
+    single_queue = False
 
     def __init__(self, queue: RequestQueue) -> None:
         self.queue = queue
@@ -157,6 +159,33 @@ class Elevator:
 
     def finish_request(self, rq: Request) -> None:
         """It is about to be freed: completed, or merged away. Called once for each prepare_request."""
+
+    # -- only on a single queue (`single_queue`) -----------------------------------
+
+    def may_queue(self, submitter: Submitter, op: int, flags: int) -> int:
+        """Before a request is allocated: MAY_QUEUE, MUST_QUEUE (even if there are too many), or NO_QUEUE."""
+        return MAY_QUEUE
+
+    def set_request(self, rq: Request, bio: Bio) -> None:
+        """`rq` has been allocated for `bio`, which `rq.submitter` submits. `finish_request` is its counterpart."""
+
+    def bio_merged(self, rq: Request, bio: Bio) -> None:
+        """`bio` was merged into `rq`, after `request_merged`."""
+
+    def add_request(self, rq: Request) -> None:
+        """Take a request. The path has traced I."""
+        raise NotImplementedError
+
+    def dispatch_requests(self, force: bool) -> int:
+        """Move requests to the dispatch list by `queue.legacy.dispatch_sort` or `dispatch_add_tail`: how many. `force`:
+        all of them, since the scheduler is to be switched."""
+        raise NotImplementedError
+
+    def activate_request(self, rq: Request) -> None:
+        """It goes to the driver."""
+
+    def deactivate_request(self, rq: Request) -> None:
+        """The driver gave it back: it waits at the head of the dispatch list."""
 
     # -- what it shows ---------------------------------------------------------
 

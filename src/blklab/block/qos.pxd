@@ -15,6 +15,11 @@ cdef class Qos:
     cpdef requeue(self, Request rq)
     cpdef done(self, Request rq)
 
+cdef class Throttle:
+    cdef readonly RequestQueue queue
+
+    cpdef bint hold(self, Bio bio, Submitter submitter) except -1
+
 @cython.final
 cdef class QosChain:
     cdef readonly list policies

@@ -49,6 +49,18 @@ class Qos:
         """The request is freed."""
 
 
+class Throttle:
+    """blk-throttle on one queue (`queue.throttle`), asked for each bio that enters it. Subclasses define `hold`."""
+
+    def __init__(self, queue: RequestQueue) -> None:
+        self.queue = queue
+
+    def hold(self, bio: Bio, submitter: Submitter) -> bool:
+        """Before Q is traced: True if the bio was kept. Its submission ends for the task then; when it may go, somebody
+        else submits it, with F_RELEASED set."""
+        raise NotImplementedError
+
+
 class QosChain:
     """The policies of one queue, in order."""
 

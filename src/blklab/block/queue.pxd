@@ -8,6 +8,7 @@ from blklab.core.steps cimport (STEP_COMPLETE, STEP_DISPATCH_ONE, STEP_INSERT, S
                                 STEP_RQ_INIT, STEP_SCHED_INSERT, STEP_SCHED_TAG_GET, STEP_SOFTIRQ,
                                 STEP_TAG_GET, STEP_TAG_PUT)
 from blklab.block.bio cimport Bio, BioPool
+from blklab.block.cgroup cimport QueueGroups
 from blklab.block.consts cimport (DONE, F_FUA, F_PREFLUSH, F_TRACED, HOOK_BIO_MERGE, HOOK_COMPLETED, HOOK_FINISH,
                                   HOOK_LIMIT_DEPTH, HOOK_PREPARE, HOOK_REQUEUE, RQF_ELV, RQF_ELVPRIV, RQF_FLUSH_SEQ,
                                   RQF_HW_TAG, RQF_IO_STAT, RQF_MQ_INFLIGHT, RQF_REMOTE, RQ_COMPLETE,
@@ -20,9 +21,10 @@ from blklab.block.features cimport Features
 from blklab.block.flush cimport RequeueWork
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.iostat cimport IoStat
+from blklab.block.legacy cimport LegacyPath
 from blklab.block.limits cimport QueueLimits
 from blklab.block.merge cimport Merger
-from blklab.block.qos cimport QosChain
+from blklab.block.qos cimport QosChain, Throttle
 from blklab.block.request cimport Request, RequestList
 from blklab.block.sbitmap cimport WaitQueue
 from blklab.block.submit cimport Submitter
@@ -53,6 +55,9 @@ cdef class RequestQueue:
     cdef public int elevator_hooks
     cdef public bint hw_tag, sq_sched
     cdef public QosChain qos
+    cdef public QueueGroups blkcg
+    cdef public Throttle throttle
+    cdef public LegacyPath legacy
     cdef readonly Tracer tracer
     cdef readonly int trace_mask
     cdef public Request last_merge

@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from blklab.block.bio import Bio
+    from blklab.block.cgroup import QueueGroups
     from blklab.block.driver import Driver
     from blklab.block.elevator import Elevator
     from blklab.block.features import Features
-    from blklab.block.qos import QosChain
+    from blklab.block.legacy import LegacyPath
+    from blklab.block.qos import QosChain, Throttle
     from blklab.block.submit import Submitter
     from blklab.block.tags import TagSet
     from blklab.block.trace import Tracer
@@ -129,6 +131,9 @@ class RequestQueue:
         self.hw_tag = False
         self.sq_sched = False
         self.qos: QosChain | None = None
+        self.blkcg: QueueGroups | None = None
+        self.throttle: Throttle | None = None
+        self.legacy: LegacyPath | None = None
         self.tracer: Tracer | None = None
         self.trace_mask = 0
         self.last_merge: Request | None = None

@@ -3,18 +3,21 @@ from blklab.core.charging cimport charge
 from libc.stdint cimport int64_t
 from blklab.core.steps cimport STEP_PLUG_ADD, STEP_SPLIT, STEP_SPLIT_COPY, STEP_SUBMIT_BIO
 from blklab.block.bio cimport Bio, BioList
-from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_TRACED, RQ_PLUGGED, RQF_ELV,
+from blklab.block.cgroup cimport Cgroup, QueueGroups
+from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_RELEASED, F_TRACED, RQ_PLUGGED, RQF_ELV,
                                   STS_AGAIN, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_P, TR_Q, TR_U, TR_UT,
                                   TR_X, WAIT, YIELD)
 from blklab.block.dispatch cimport HctxRun
 from blklab.block.features cimport Features
 from blklab.block.hwqueue cimport HardwareQueue
+from blklab.block.legacy cimport LegacyPath
 from blklab.block.merge cimport Merger
 from blklab.block.plug cimport Plug
+from blklab.block.qos cimport Throttle
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request, RequestList
 from blklab.block.sbitmap cimport Waiter
-from blklab.block.submit_stages cimport (STAGE_ENTER, STAGE_ISSUE, STAGE_MERGE, STAGE_PLUG,
+from blklab.block.submit_stages cimport (STAGE_ENTER, STAGE_ISSUE, STAGE_LEGACY, STAGE_MERGE, STAGE_PLUG,
                                          STAGE_PLUG_FLUSHED, STAGE_QOS, STAGE_REQUEST, STAGE_SPLIT, STAGE_TAG,
                                          STAGE_TAG_AGAIN, STAGE_TAG_WOKEN)
 from blklab.block.swqueue cimport SoftwareQueue
@@ -32,6 +35,7 @@ cdef class Submitter(Waiter):
     cdef bint in_use
     cdef readonly int stage
     cdef public int qos_next
+    cdef public Cgroup cgroup
     cdef RequestQueue level
     cdef readonly BioList fresh, bios, later
     cdef BioList lower, same
@@ -47,7 +51,7 @@ cdef class Submitter(Waiter):
     cdef int _take(self) except -1
     @cython.locals(result=int)
     cpdef int advance(self) except -1
-    @cython.locals(queue=RequestQueue, stage=int, rq=Request)
+    @cython.locals(queue=RequestQueue, stage=int, rq=Request, result=int)
     cdef int _stages(self, Bio bio) except -1
     cdef int _send_down(self, RequestQueue queue, Bio bio) except -1
     @cython.locals(plug=Plug)

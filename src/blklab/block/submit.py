@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from blklab.block.bio import Bio
+    from blklab.block.cgroup import Cgroup
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
     from blklab.block.tags import Tags
@@ -54,6 +55,7 @@ if not cython.compiled:
         F_NOMERGE,
         F_NOWAIT,
         F_PREFLUSH,
+        F_RELEASED,
         F_TRACED,
         RQ_PLUGGED,
         RQF_ELV,
@@ -72,6 +74,7 @@ if not cython.compiled:
     from blklab.block.submit_stages import (
         STAGE_ENTER,
         STAGE_ISSUE,
+        STAGE_LEGACY,
         STAGE_MERGE,
         STAGE_PLUG,
         STAGE_PLUG_FLUSHED,
@@ -104,6 +107,7 @@ class Submitter(Waiter):
         self.depth = 0
         self.in_use = False
         self.qos_next = 0
+        self.cgroup: Cgroup | None = None
         self.level: RequestQueue | None = None
         self.fresh = BioList()
         self.bios = BioList()
@@ -145,13 +149,20 @@ class Submitter(Waiter):
         return 0
 
     def _enter(self, bio: Bio) -> bool:
-        # submit_bio_noacct's own part; False: the bio has ended
+        # submit_bio_noacct's own part; False: the bio has ended, or blk-throttle keeps it
         queue = bio.queue
         if queue.whole is not None:
             bio.remap_partition()
             queue = bio.queue
         if bio.flags & (F_PREFLUSH | F_FUA) and not queue.start_flush(bio):
             return False
+        if queue.blkcg is not None:
+            queue.blkcg.associate(bio)
+            if bio.flags & F_RELEASED:
+                bio.flags &= ~F_RELEASED
+            elif queue.throttle is not None and queue.throttle.hold(bio, self):
+                return False
+            bio.blkg.stat.account(bio)
         if not bio.flags & F_TRACED:
             bio.flags |= F_TRACED
             if queue.trace_mask & TR_Q:
@@ -220,7 +231,13 @@ class Submitter(Waiter):
             if queue.bio_based:
                 return self._send_down(queue, bio)
             bio = self.split_to_limits(bio)
-            stage = STAGE_MERGE
+            stage = STAGE_MERGE if queue.legacy is None else STAGE_LEGACY
+        if stage == STAGE_LEGACY:
+            self.stage = STAGE_LEGACY
+            result = queue.legacy.submit(self, bio)
+            if result == DONE:
+                self.bio = None
+            return self._sleep() if result == WAIT else result
         if stage == STAGE_MERGE:
             if queue.nomerges < 2 and queue.merger.bio_mergeable(bio) and self._merge(bio):
                 self.bio = None

@@ -10,3 +10,4 @@ cdef enum:
     STAGE_PLUG = 8
     STAGE_PLUG_FLUSHED = 9
     STAGE_ISSUE = 10
+    STAGE_LEGACY = 11

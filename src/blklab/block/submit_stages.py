@@ -11,3 +11,4 @@ STAGE_REQUEST = 7
 STAGE_PLUG = 8
 STAGE_PLUG_FLUSHED = 9
 STAGE_ISSUE = 10
+STAGE_LEGACY = 11  # on a single queue: legacy.py has its stages

@@ -23,7 +23,6 @@ cdef class DirectIo:
     cdef public MemoryLayout memory
     cdef public object sizes
     cdef public int ioprio, write_flags
-    cdef public object blkg
     cdef IoUnit unit
     cdef RequestQueue queue
     cdef int op

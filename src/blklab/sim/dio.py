@@ -80,7 +80,6 @@ class DirectIo:
         self.sizes: Iterator[int] | None = None
         self.write_flags = F_SYNC | F_IDLE
         self.ioprio = 0
-        self.blkg: object = None
         self.unit: IoUnit | None = None
         self.queue: RequestQueue | None = None
         self.op = OP_READ
@@ -155,7 +154,6 @@ class DirectIo:
         bio.queue = queue
         bio.submitter = self.submitter
         bio.io = self.unit
-        bio.blkg = self.blkg
         bio.op = self.op
         if self.op == OP_WRITE:
             bio.flags = self.write_flags

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from blklab.block.bio cimport Bio
-from blklab.block.consts cimport F_TRACED, STS_IOERR, STS_OK
+from blklab.block.consts cimport F_NOT_CLONED, STS_IOERR, STS_OK
 from blklab.block.daemon cimport Daemon
 from blklab.stack.answers cimport MAP_KILL, MAP_REMAPPED, MAP_SUBMITTED
 from blklab.stack.mapper cimport Target

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from blklab.core.host import Host
 
 if not cython.compiled:
-    from blklab.block.consts import F_TRACED, STS_IOERR, STS_OK
+    from blklab.block.consts import F_NOT_CLONED, STS_IOERR, STS_OK
     from blklab.stack.answers import MAP_KILL, MAP_REMAPPED, MAP_SUBMITTED
 
 
@@ -116,7 +116,7 @@ class Multipath(Target):
         bio.status = STS_OK
         bio.remaining = 1
         bio.part = None
-        bio.flags &= ~F_TRACED
+        bio.flags &= ~F_NOT_CLONED
         bio.queue = self.paths.queues[path]
         self.device.trace_remap(bio, bio.sector)
         return self.worker.queue_bio(bio)

@@ -4,7 +4,7 @@ from blklab.core.charging cimport charge
 from blklab.core.host cimport Host
 from blklab.core.steps cimport STEP_MERGE_BVEC
 from blklab.block.bio cimport Bio, BioPool
-from blklab.block.consts cimport F_TRACED, TR_A
+from blklab.block.consts cimport F_NOT_CLONED, TR_A
 from blklab.block.driver cimport Driver
 from blklab.block.queue cimport RequestQueue
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from blklab.core.host import Host
 
 if not cython.compiled:
-    from blklab.block.consts import F_TRACED, TR_A
+    from blklab.block.consts import F_NOT_CLONED, TR_A
     from blklab.core.charging import charge
     from blklab.core.steps import STEP_MERGE_BVEC
 
@@ -72,7 +72,7 @@ class Stacked(Driver):
         clone.submitter = bio.submitter
         clone.queue = bio.queue
         clone.op = bio.op
-        clone.flags = bio.flags & ~F_TRACED
+        clone.flags = bio.flags & ~F_NOT_CLONED
         clone.ioprio = bio.ioprio
         clone.blkg = bio.blkg
         clone.sector = bio.sector
