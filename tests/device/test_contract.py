@@ -40,6 +40,20 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
          "read_iops": 50_000, "write_iops": 30_000, "read_bytes_per_s": 10_000_000, "write_bytes_per_s":
          9_000_000, "program_shape": "exponential", "read_retry_ppm": 300_000, "read_retry_ns": 5000},
     ),
+    "hdd": ("hdd", {}),
+    "hdd-small-cache": (
+        "hdd",
+        {"cache": "16k", "cache_runs": 2, "segment": "8k", "segments": 2, "readahead": "4k", "window": 2,
+         "queue_depth": 3, "destage_bytes": "4k", "destage_high": 0},
+    ),
+    "hdd-write-through": ("hdd", {"write_cache": False, "readahead": 0, "starve_ns": 1_000_000}),
+    "hdd-sas": ("hdd", {"exclusive_flush": False, "fua": True, "cache_runs": 4, "command_ns": 0}),
+    "array": ("array", {"disks": 3, "chunk": "8k"}),
+    "array-full": (
+        "array",
+        {"disks": 2, "chunk": "4k", "cache": "1m", "destage_high": 1, "destage_low": 0, "destage_first": True,
+         "disk_depth": 1, "destage_depth": 2, "queue_depth": 4},
+    ),
     "virtio": ("virtio", {"iothreads": 2, "queue_size": 8}),
     "ssd-no-buffer": ("ssd", {"units": 3, "buffer": 0, "queues": 2}),
 }  # fmt: skip

@@ -69,7 +69,7 @@ def test_devices_with_shared_tags_use_one_set(device_rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"queue_mode": 1}, "queue_mode 1 is not built"),
+        ({"queue_mode": 1}, "has no queue_mode 1"),
         ({"bs": 1000}, "bs is a power of two"),
         ({"zoned": True}, "zoned devices are not built"),
         ({"irqmode": 3}, "irqmode = 3 is out of range"),

@@ -17,7 +17,8 @@ the budget again. The timer keeps one beat (here from time 0 on). It stops after
 the first request after that is served from what was left, the second has the budget filled.
 
 Deliberate differences: data is not kept; a full write cache does not slow writes down; no zones, no polling, no bad
-blocks; queue_mode must be 2 (blk-mq).
+blocks; queue_mode 0 (bios) is not built. queue_mode 1 is the single queue of kernels up to 4.20, and what every
+device has before 3.13.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from blklab.core.clock import Event
 from blklab.core.errors import BlklabError
 
 if TYPE_CHECKING:
+    from blklab.block.features import Features
     from blklab.block.hwqueue import HardwareQueue
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
@@ -58,7 +60,7 @@ IRQ_NONE = 0
 IRQ_TIMER = 2
 
 PARAMETERS = (
-    Parameter("queue_mode", "int", 2, "2: multi-queue; the others are not built", 0, 2),
+    Parameter("queue_mode", "int", 2, "2: blk-mq, 1: the single queue (until 4.20); 0 is not built", 0, 2),
     Parameter("irqmode", "int", 1, "completions: 0 inline, 1 softirq, 2 timer", 0, 2),
     Parameter("completion_nsec", "int", 10_000, "time until the timer completes a request"),
     Parameter("submit_queues", "int", 1, "hardware queues", 1, 4096),
@@ -86,8 +88,10 @@ class NullDevice(Driver):
 
     def __init__(self, settings: Settings, host: Host, seed: int) -> None:
         Driver.__init__(self)
-        if settings["queue_mode"] != 2:
-            raise BlklabError(f"null: queue_mode {settings['queue_mode']} is not built, only 2 (blk-mq)")
+        if settings["queue_mode"] == 0:
+            raise BlklabError(
+                "null: queue_mode 0 (bios) is not built, only 2 (blk-mq) and 1 (the single queue)"
+            )
         if settings["bs"] & (settings["bs"] - 1):
             raise BlklabError(f"null: bs is a power of two from 512 to 4096, not {settings['bs']}")
         if settings["zoned"]:
@@ -218,6 +222,14 @@ def _tag_set(settings: Settings, nr_cpus: int) -> TagSet:
     return TagSet(settings["submit_queues"], settings["hw_queue_depth"], nr_cpus)
 
 
+def _single_queue(settings: Settings, features: Features) -> bool:
+    if settings["queue_mode"] == 1 and not features.legacy_request_fn:
+        raise BlklabError(
+            f"null: Linux {features.kernel} has no queue_mode 1 (the single queue went with 5.0), only 2 (blk-mq)"
+        )
+    return settings["queue_mode"] == 1 or not features.sched_none_mq
+
+
 def _shares(settings: Settings) -> str:
     return "null" if settings["shared_tags"] else ""
 
@@ -230,4 +242,5 @@ MODEL = DeviceModel(
     _tag_set,
     no_presets,
     _shares,
+    single_queue=_single_queue,
 )

@@ -45,6 +45,7 @@ from blklab.core.host import Work
 from blklab.core.rand import RandomStream
 
 if TYPE_CHECKING:
+    from blklab.block.features import Features
     from blklab.block.hwqueue import HardwareQueue
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
@@ -103,6 +104,14 @@ PARAMETERS = (
     ),
     Parameter("submit_queues", "int", 1, "hardware queues", 1, 4096),
     Parameter("poll_queues", "int", 0, "hardware queues for polling; only 0 is built", 0, 0),
+    Parameter(
+        "use_blk_mq",
+        "int",
+        -1,
+        "0: the single queue (until 4.20), 1: blk-mq, -1: the kernel's default",
+        -1,
+        1,
+    ),
     Parameter("fake_rw", "bool", False, "commands do not touch the store, so its errors do not show"),
     Parameter("lbpu", "bool", False, "takes UNMAP, that is discards"),
     Parameter("unmap_max_blocks", "int", 0xFFFFFFFF, "blocks of one UNMAP", 0, 0xFFFFFFFF),
@@ -397,6 +406,22 @@ def _check(settings: Settings) -> None:
         )
 
 
+def single_queue(settings: Settings, features: Features) -> bool:
+    """scsi_mod.use_blk_mq, for models of SCSI disks. Raises BlklabError for what the kernel lacks."""
+    wanted = settings["use_blk_mq"]
+    if wanted == 1 and not features.scsi_mq:
+        raise BlklabError(
+            f"use_blk_mq = 1: in Linux {features.kernel} SCSI is not on blk-mq; 3.17 brought it"
+        )
+    if wanted == 0 and not features.legacy_request_fn:
+        raise BlklabError(
+            f"use_blk_mq = 0: Linux {features.kernel} has no single queue any more; 4.20 was the last with it"
+        )
+    if not features.legacy_request_fn:
+        return False
+    return wanted == 0 or (wanted < 0 and not features.scsi_mq_default)
+
+
 def _tag_set(settings: Settings, nr_cpus: int) -> TagSet:
     shared = settings["host_max_queue"]
     return TagSet(settings["submit_queues"], shared or settings["max_queue"], nr_cpus, hctx_shared=shared > 0)
@@ -418,4 +443,5 @@ MODEL = DeviceModel(
     _tag_set,
     _presets,
     _shares,
+    single_queue=single_queue,
 )

@@ -53,6 +53,7 @@ from blklab.device.service import SHAPES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from blklab.block.features import Features
     from blklab.block.hwqueue import HardwareQueue
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
@@ -378,6 +379,17 @@ def _presets() -> Mapping[str, Settings]:
     return presets_of("ssd")
 
 
+def _single_queue(settings: Settings, features: Features) -> bool:
+    # Before 3.19 nvme took bios itself; a flash disk was then one behind a driver with a single queue (SATA)
+    return not features.nvme_mq and bool(features.legacy_request_fn)
+
+
 MODEL = DeviceModel(
-    "ssd", "an NVMe SSD: parallel units, buffer, cache, clean-up", PARAMETERS, SsdDevice, _tag_set, _presets
+    "ssd",
+    "an NVMe SSD: parallel units, buffer, cache, clean-up",
+    PARAMETERS,
+    SsdDevice,
+    _tag_set,
+    _presets,
+    single_queue=_single_queue,
 )
