@@ -48,6 +48,7 @@ cdef class IoContext:
     cdef readonly Submitter submitter
     cdef public BfqQueue sync_bfqq, async_bfqq
     cdef public int64_t ioprio, requests
+    cdef public int cgroup_ident
     cdef public BfqQueue stable_merge_bfqq
     cdef public bint stably_merged
     cdef public bint saved_has_short_ttime, saved_io_bound, saved_in_large_burst, was_in_burst_list

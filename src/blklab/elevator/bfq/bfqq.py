@@ -156,6 +156,7 @@ class IoContext:
         self.sync_bfqq: BfqQueue | None = None
         self.async_bfqq: BfqQueue | None = None
         self.ioprio = 0  # of its last request
+        self.cgroup_ident = -1  # the control group of its last bio; -1: none yet
         self.requests = 0  # allocated
         self.stable_merge_bfqq: BfqQueue | None = None
         self.stably_merged = False

@@ -34,6 +34,7 @@ cdef class BfqData(Wf2q):
     cpdef int64_t jiffies_ns(self, int64_t milliseconds) noexcept
     cpdef void look_for_tracer(self) noexcept
     cpdef log(self, str text)
+    cpdef int schedule_dispatch(self) except -1
     cpdef BfqGroup group_of(self, BfqQueue bfqq)
     @cython.locals(bfqq=BfqQueue, woken=BfqQueue)
     cpdef int put_queue(self, Entity queue) except -1

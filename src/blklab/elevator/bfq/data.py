@@ -50,7 +50,7 @@ class BfqData(Wf2q):
         Wf2q.__init__(self, queue.clock, queue.host.jiffy_ns)
         self.queue = queue
         self.timer = timer
-        self.root_group = BfqGroup()
+        self.root_group: BfqGroup = BfqGroup()
         # Tunables
         self.fifo_expire_async_ns = FIFO_EXPIRE_ASYNC_MS * MSEC_NS
         self.fifo_expire_sync_ns = FIFO_EXPIRE_SYNC_MS * MSEC_NS
@@ -104,6 +104,16 @@ class BfqData(Wf2q):
     def log_queue(self, queue: Entity, text: str) -> int:
         """A message about a queue. Test `logging` first."""
         self.queue.tracer.message(self.queue.number, f"{queue.name()} {text}")  # type: ignore[attr-defined]
+        return 0
+
+    # -- dispatching ----------------------------------------------------------------
+
+    def schedule_dispatch(self) -> int:
+        """Something else may be dispatched now."""
+        if self.queued:
+            if self.logging:
+                self.log("schedule dispatch")
+            self.queue.run_all()
         return 0
 
     # -- references -----------------------------------------------------------------

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
+from blklab.block.rwstat cimport RwStat
 from blklab.elevator.bfq.bfqq cimport BfqQueue
 from blklab.elevator.bfq.entity cimport Group
 from blklab.elevator.bfq.params cimport CLASS_IDLE, CLASS_RT, CLOSE_THR_SECTORS, NR_LEVELS
@@ -7,6 +8,8 @@ from blklab.elevator.bfq.params cimport CLASS_IDLE, CLASS_RT, CLOSE_THR_SECTORS,
 cdef class BfqGroup(Group):
     cdef readonly list async_bfqqs
     cdef public BfqQueue last_bfqq_created
+    cdef public bint online
+    cdef public RwStat bytes, ios
     cdef list pos_sectors, pos_bfqqs
 
     cpdef int async_index(self, int ioprio_class, int ioprio) noexcept

@@ -1,7 +1,8 @@
 """A group of queues as the policy sees it: the queues its processes share, and where its queues' next requests lie.
 
 `BfqGroup` is a `Group` of the tree with its asynchronous queues (one for each priority, shared by all processes of
-the group) and the positions at which merging looks for cooperators.
+the group) and the positions at which merging looks for cooperators. With control groups there is one for each of them;
+`cgroup.py` makes them.
 
 Deliberate differences: the kernel keeps positions in a red-black tree and looks at the node where the search ended and
 one beside it; here they are two sorted lists, and of both neighbours the one before is looked at first. They are as
@@ -18,6 +19,7 @@ import cython
 from blklab.elevator.bfq.entity import DEFAULT_GROUP_WEIGHT, Group
 
 if TYPE_CHECKING:
+    from blklab.block.rwstat import RwStat
     from blklab.elevator.bfq.bfqq import BfqQueue
 
 if not cython.compiled:
@@ -25,13 +27,17 @@ if not cython.compiled:
 
 
 class BfqGroup(Group):
-    """One group; `parent` None: the root."""
+    """One group; `parent` None: the root. `online`: queues may come. `bytes` and `ios`: of requests inserted, with
+    control groups of version 1 only."""
 
     def __init__(self, parent: BfqGroup | None = None, weight: int = DEFAULT_GROUP_WEIGHT) -> None:
         Group.__init__(self, parent, weight)
         # Real-time levels, best-effort levels, and the one of the idle class
         self.async_bfqqs: list[BfqQueue | None] = [None] * (2 * NR_LEVELS + 1)
         self.last_bfqq_created: BfqQueue | None = None
+        self.online = True
+        self.bytes: RwStat | None = None
+        self.ios: RwStat | None = None
         self.pos_sectors: list[int] = []
         self.pos_bfqqs: list[BfqQueue] = []
 

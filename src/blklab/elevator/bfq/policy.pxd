@@ -17,9 +17,11 @@ from blklab.elevator.bfq.bursts cimport Bursts
 from blklab.elevator.bfq.data cimport BfqData
 from blklab.elevator.bfq.depths cimport Depths
 from blklab.elevator.bfq.entity cimport Entity
+from blklab.elevator.bfq.group cimport BfqGroup
 from blklab.elevator.bfq.idling cimport Idling
 from blklab.elevator.bfq.injection cimport Injection
 from blklab.elevator.bfq.merging cimport Cooperators
+from blklab.elevator.bfq.moving cimport Moves
 from blklab.elevator.bfq.order cimport Order
 from blklab.elevator.bfq.params cimport (BUDGET_EXHAUSTED, BUDGET_TIMEOUT, IN_DRIVER, NO_MORE_REQUESTS,
                                          PREEMPTED, TOO_IDLE, WR_DEFAULT_WEIGHT)
@@ -49,6 +51,9 @@ cdef class Bfq(Elevator):
     cdef readonly RequestList dispatch
     cdef IoContext bio_bic
     cdef BfqQueue bio_bfqq
+    cdef readonly Moves moves
+    cdef readonly object group_policy
+    cdef bint group_stats
 
     cpdef depth_updated(self, HardwareQueue hctx)
     @cython.locals(bfqd=BfqData)
@@ -78,6 +83,8 @@ cdef class Bfq(Elevator):
     cpdef insert_requests(self, HardwareQueue hctx, RequestList rqs, bint at_head)
     @cython.locals(queue=RequestQueue, bfqq=BfqQueue, emptied=list, one=Request)
     cdef int _insert(self, Request rq, bint at_head) except -1
+    @cython.locals(group=BfqGroup)
+    cdef int _count(self, Request rq) except -1
     @cython.locals(bfqd=BfqData, bic=IoContext, target=BfqQueue, sync=bint)
     cdef int _insert_into_queue(self, Request rq, BfqQueue bfqq) except -1
     @cython.locals(bfqd=BfqData, short=bint)
@@ -98,7 +105,6 @@ cdef class Bfq(Elevator):
     cpdef Request dispatch_request(self, HardwareQueue hctx)
     @cython.locals(bfqd=BfqData, rq=Request)
     cdef Request _dispatch_from(self, BfqQueue bfqq)
-    cdef int _schedule_dispatch(self) except -1
     @cython.locals(bfqd=BfqData, bfqq=BfqQueue)
     cpdef int idle_slice_timer(self) except -1
     @cython.locals(bfqd=BfqData, bfqq=BfqQueue, bic=IoContext)

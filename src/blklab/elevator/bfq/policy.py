@@ -18,12 +18,14 @@ Theory of operation
 - Asynchronous requests and writes may use only a part of the scheduler tags, less while raised queues are busy; and a
   process that has more requests than its share of them must wait, so that it cannot take the tags from the others
   (`depths.py`).
+- With control groups, queues are in groups with weights of their own (`cgroup.py`), and go where their process goes
+  (`moving.py`).
 
 The numbers are in `params.py`, each with its reason, the tunables in `tunables.py`. A request's `elv0` is its process'
 `IoContext`, `elv1` its queue, `elv_ns` the time at which it expires, IN_DRIVER once it has been dispatched.
 
-Deliberate differences: one actuator; no queue for when memory is short; no statistics of groups; requests without a
-process (flushes) are counted in no queue, as in the kernel.
+Deliberate differences: one actuator; no queue for when memory is short; requests without a process (flushes) are
+counted in no queue, as in the kernel.
 """
 
 from __future__ import annotations
@@ -37,11 +39,13 @@ from blklab.block.request import RequestList
 from blklab.core.host import Lock
 from blklab.elevator.bfq.budget import Budgets
 from blklab.elevator.bfq.bursts import Bursts
+from blklab.elevator.bfq.cgroup import BfqGroupPolicy
 from blklab.elevator.bfq.data import BfqData
 from blklab.elevator.bfq.depths import Depths
 from blklab.elevator.bfq.idling import Idling
 from blklab.elevator.bfq.injection import Injection
 from blklab.elevator.bfq.merging import Cooperators
+from blklab.elevator.bfq.moving import Moves
 from blklab.elevator.bfq.order import Order
 from blklab.elevator.bfq.processes import Processes
 from blklab.elevator.bfq.raising import Raising
@@ -100,9 +104,12 @@ class Bfq(Elevator):
         self.idling = Idling(self.bfqd, self.raising)
         self.injection = Injection(self.bfqd, self.budgets, self.idling)
         self.cooperators = Cooperators(self.bfqd, self.raising, self.bursts, self.idling, self.injection)
-        self.processes = Processes(self.bfqd, self.budgets, self.bursts, self.injection, self.cooperators)
         self.turns = Turns(
             self.bfqd, self.budgets, self.raising, self.idling, self.injection, self.cooperators
+        )
+        self.moves = Moves(self.bfqd, self.cooperators, self.turns)
+        self.processes = Processes(
+            self.bfqd, self.budgets, self.bursts, self.injection, self.cooperators, self.moves
         )
         self.depths = Depths(self.bfqd)
         self.order = Order(self.bfqd)
@@ -111,6 +118,13 @@ class Bfq(Elevator):
         self.dispatch = RequestList()  # before all queues: inserted at the head, or without a process
         self.bio_bic: IoContext | None = None
         self.bio_bfqq: BfqQueue | None = None
+        # With control groups: what gives each of them its group here, and whether it counts requests
+        self.group_policy: BfqGroupPolicy | None = None
+        self.group_stats = False
+        if queue.blkcg is not None:
+            self.group_stats = queue.blkcg.tree.version == 1
+            self.group_policy = BfqGroupPolicy(self.moves, self.group_stats)
+            queue.blkcg.activate(self.group_policy)
 
     def init_hctx(self, hctx: HardwareQueue) -> None:
         """The same as when nr_requests has changed."""
@@ -127,6 +141,8 @@ class Bfq(Elevator):
         bfqd = self.bfqd
         while bfqd.idle_list.head is not None:
             bfqd.deactivate_bfqq(bfqd.idle_list.head, False, False)
+        if self.group_policy is not None:
+            self.queue.blkcg.deactivate(self.group_policy)
 
     def exit_icq(self, submitter: Submitter) -> None:
         """A process has ended: its queues have one less."""
@@ -142,7 +158,7 @@ class Bfq(Elevator):
                 self.cooperators.attach(bic, None, sync)
                 if bfqq is self.bfqd.in_service_queue:
                     self.turns.leave_service(bfqq, BUDGET_TIMEOUT)
-                    self._schedule_dispatch()
+                    self.bfqd.schedule_dispatch()
                 self.cooperators.put_decided(bfqq)
                 self.cooperators.release(bfqq)
         self._unlock()
@@ -191,6 +207,8 @@ class Bfq(Elevator):
         queue = self.queue
         self._lock()
         self.bio_bic = self.processes.find(submitter)
+        if bio.blkg is not None and self.bio_bic is not None:
+            self.moves.update_cgroup(self.bio_bic, bio)
         self.bio_bfqq = None if self.bio_bic is None else self.bio_bic.bfqq_of(bio.is_sync())
         merged = queue.elv_merge.try_merge(bio, segments)
         emptied = queue.elv_merge.freed
@@ -275,6 +293,8 @@ class Bfq(Elevator):
 
     def _insert(self, rq: Request, at_head: bool) -> int:
         queue = self.queue
+        if self.group_stats and rq.bio is not None:
+            self._count(rq)
         self._lock()
         bfqq = self.processes.queue_for(rq)
         emptied = queue.elv_merge.insert_merge(rq)
@@ -293,6 +313,13 @@ class Bfq(Elevator):
             if queue.merger.rq_mergeable(rq):
                 queue.elv_merge.add(rq)
         return self._unlock()
+
+    def _count(self, rq: Request) -> int:
+        # Before it may be merged with another one: in which group does not depend on the queue (legacy_io)
+        group = self.moves.group_of_bio(rq.bio)
+        group.bytes.add(rq.op, rq.is_sync(), rq.nr_sectors << 9)
+        group.ios.add(rq.op, rq.is_sync(), 1)
+        return 0
 
     def _insert_into_queue(self, rq: Request, bfqq: BfqQueue) -> int:
         bfqd = self.bfqd
@@ -500,14 +527,6 @@ class Bfq(Elevator):
         bfqd.rq_in_driver += 1
         return rq
 
-    def _schedule_dispatch(self) -> int:
-        # Something else may be dispatched now
-        if self.bfqd.queued:
-            if self.bfqd.logging:
-                self.bfqd.log("schedule dispatch")
-            self.queue.run_all()
-        return 0
-
     def idle_slice_timer(self) -> int:
         """The queue in service has been waited for long enough."""
         bfqd = self.bfqd
@@ -520,7 +539,7 @@ class Bfq(Elevator):
             self.turns.expire(bfqq, True, BUDGET_TIMEOUT)
         elif bfqq.queued_sync == 0 and bfqq.queued_async == 0:
             self.turns.expire(bfqq, True, TOO_IDLE)
-        self._schedule_dispatch()
+        self.bfqd.schedule_dispatch()
         return self._unlock()
 
     # -- a request has been served ----------------------------------------------------------------------------
@@ -572,5 +591,5 @@ class Bfq(Elevator):
             elif bfqq.sort_list.count == 0 and (bfqq.dispatched == 0 or not self.idling.better_to_idle(bfqq)):
                 self.turns.expire(bfqq, False, NO_MORE_REQUESTS)
         if bfqd.rq_in_driver == 0:
-            self._schedule_dispatch()
+            self.bfqd.schedule_dispatch()
         return 0

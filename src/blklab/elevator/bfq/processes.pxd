@@ -1,6 +1,5 @@
 cimport cython
 from libc.stdint cimport int64_t
-from blklab.block.bio cimport Bio
 from blklab.block.request cimport Request
 from blklab.block.submit cimport Submitter
 from blklab.elevator.bfq.bfqq cimport BfqQueue, IoContext
@@ -11,6 +10,7 @@ from blklab.elevator.bfq.entity cimport Entity
 from blklab.elevator.bfq.group cimport BfqGroup
 from blklab.elevator.bfq.injection cimport Injection
 from blklab.elevator.bfq.merging cimport Cooperators
+from blklab.elevator.bfq.moving cimport Moves
 from blklab.elevator.bfq.params cimport CLASS_BE, CLASS_IDLE, CLASS_RT, CLASS_SHIFT, NR_LEVELS
 from blklab.elevator.bfq.weights cimport WEIGHT_PER_LEVEL
 
@@ -21,12 +21,12 @@ cdef class Processes:
     cdef readonly Bursts bursts
     cdef readonly Injection injection
     cdef readonly Cooperators cooperators
+    cdef readonly Moves moves
     cdef readonly dict contexts
 
     cpdef IoContext find(self, Submitter submitter)
     @cython.locals(bic=IoContext)
     cpdef IoContext get(self, Submitter submitter)
-    cpdef BfqGroup group_of(self, Bio bio)
     @cython.locals(bic=IoContext, bfqd=BfqData, sync=bint, bfqq=BfqQueue, split=bint, kept=bint, waker=BfqQueue)
     cpdef BfqQueue queue_for(self, Request rq)
     @cython.locals(bfqq=BfqQueue)

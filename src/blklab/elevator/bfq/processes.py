@@ -2,7 +2,7 @@
 
 A process' first synchronous request makes its queue; asynchronous ones go to the queue of its group and priority. A
 change of the process' priority takes effect when its queue is activated next; for asynchronous requests at once, with
-another queue.
+another queue. What a change of its control group does is in `moving.py`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import cython
 from blklab.elevator.bfq.bfqq import BfqQueue, IoContext
 
 if TYPE_CHECKING:
-    from blklab.block.bio import Bio
     from blklab.block.request import Request
     from blklab.block.submit import Submitter
     from blklab.elevator.bfq.budget import Budgets
     from blklab.elevator.bfq.bursts import Bursts
     from blklab.elevator.bfq.data import BfqData
-    from blklab.elevator.bfq.group import BfqGroup
     from blklab.elevator.bfq.injection import Injection
     from blklab.elevator.bfq.merging import Cooperators
+    from blklab.elevator.bfq.moving import Moves
 
 if not cython.compiled:
     from blklab.elevator.bfq.params import CLASS_BE, CLASS_IDLE, CLASS_RT, CLASS_SHIFT, NR_LEVELS
@@ -39,12 +38,14 @@ class Processes:
         bursts: Bursts,
         injection: Injection,
         cooperators: Cooperators,
+        moves: Moves,
     ) -> None:
         self.bfqd = bfqd
         self.budgets = budgets
         self.bursts = bursts
         self.injection = injection
         self.cooperators = cooperators
+        self.moves = moves
         self.contexts: dict[Submitter, IoContext] = {}
 
     def find(self, submitter: Submitter) -> IoContext | None:
@@ -59,10 +60,6 @@ class Processes:
             self.contexts[submitter] = bic
         return bic
 
-    def group_of(self, bio: Bio) -> BfqGroup:
-        """The group whose queue a bio's request belongs to: the root, as long as there are no cgroups."""
-        return self.bfqd.root_group
-
     # -- a request gets its queue ------------------------------------------------------
 
     def queue_for(self, rq: Request) -> BfqQueue | None:
@@ -75,6 +72,8 @@ class Processes:
         sync = rq.is_sync()
         if bic.ioprio != rq.ioprio:
             self._ioprio_changed(bic, rq)
+        if rq.bio.blkg is not None:
+            self.moves.update_cgroup(bic, rq.bio)
         bfqq = bic.bfqq_of(sync)
         split = False
         kept = False
@@ -113,7 +112,7 @@ class Processes:
     def _get_queue(self, bic: IoContext, rq: Request, sync: bool, respawn: bool) -> BfqQueue:
         # A new synchronous queue, or the asynchronous one of its priority; `respawn`: it replaces one that bic had
         bfqd = self.bfqd
-        group = self.group_of(rq.bio)
+        group = bfqd.root_group if rq.bio.blkg is None else self.moves.group_of_bio(rq.bio)
         at = 0
         if not sync:
             ioprio_class = bic.ioprio >> CLASS_SHIFT

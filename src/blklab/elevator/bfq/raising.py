@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from blklab.block.cgroup import POLICY_BFQ
 from blklab.elevator.bfq.entity import LONG_AGO_NS
 
 if TYPE_CHECKING:
@@ -239,7 +240,11 @@ class Raising:
                 self.end(bfqq)
                 bfqq = bfqq.list_after
         # kernel: the queue in service is on neither list, and stays raised until its time is over
-        return self.end_async(bfqd.root_group)
+        if bfqd.queue.blkcg is None:
+            return self.end_async(bfqd.root_group)
+        for blkg in bfqd.queue.blkcg.root.walk():
+            self.end_async(blkg.pd[POLICY_BFQ])
+        return 0
 
     def end_async(self, group: BfqGroup) -> int:
         """The same for the asynchronous queues of a group."""
