@@ -112,7 +112,7 @@ def a_flush_between(log: list[Entry], hctx: int, first: int, last: int) -> bool:
     fua=st.booleans(),
     nr_hw_queues=st.integers(1, 3),
     depth=st.sampled_from([1, 2, 8]),
-    name=st.sampled_from(["none", "none", *built_in_names()]),
+    name=st.sampled_from(["none", "none", *built_in_names(False)]),
     scheduled=st.integers(0, 1),
     costs=st.booleans(),
     service_ns=st.sampled_from([1000, 50_000, 3_000_000]),

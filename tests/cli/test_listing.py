@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from blklab.block.cgroup_files import all_files
 from blklab.block.features import FEATURES, SCHEDULER_FEATURES
 from blklab.cli.listing import LISTS, _spans, render
 from blklab.cli.main import main
@@ -75,3 +76,9 @@ def test_spans_of_a_flag() -> None:
 def test_the_last_column_is_wrapped_and_lines_up() -> None:
     text = render((["a", "b"], [["x", "one two three four five six seven eight"]]), 40)
     assert text == "a  b\nx  one two three four five six seven\n   eight\n"
+
+
+def test_cgroup_files(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = listed(capsys, "cgroup-files")
+    assert sorted(firsts(lines)) == sorted(file.name for file in all_files())
+    assert any(line.split()[:3] == ["io.weight", "v2", "rw"] and "not root" in line for line in lines)

@@ -146,4 +146,4 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 def test_the_lists_are_those_of_the_design() -> None:
     promised = {"schedulers", "devices", "machines", "kernels", "options", "formats", "experiments"}
-    assert promised | {"attributes", "features", "costs"} == set(LISTS)
+    assert promised | {"attributes", "cgroup-files", "features", "costs"} == set(LISTS)

@@ -13,7 +13,7 @@ from blklab.block.elevator import built_in_names
 from blklab.core.errors import AttributeRefused
 from blklab.core.steps import STEPS
 
-NAMES = ["none", *built_in_names()]
+NAMES = ["none", *built_in_names(False)]
 # 8 x 1,250 = 10,000 switches and resizes
 RUNS = 8
 CHANGES = 1_250
@@ -85,7 +85,7 @@ def test_ten_thousand_switches_and_resizes_under_load_lose_nothing(seed: int, co
     rig.assert_clean()
 
 
-@pytest.mark.parametrize("name", built_in_names())
+@pytest.mark.parametrize("name", built_in_names(False))
 def test_a_switch_waits_for_what_is_in_flight_and_bios_wait_between_q_and_g(name: str) -> None:
     driver = ScriptedDriver(service_ns=5 * MS)
     rig = Rig(driver, nr_cpus=2)

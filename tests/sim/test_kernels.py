@@ -99,6 +99,15 @@ def test_a_built_feature_is_asked_for_somewhere(feature: str) -> None:
         ("4.19", {"dispatch_busy": 1, "list_splice_insert": 1, "dequeue_one_by_one_with_budget": 0}),
         ("4.14.7", {"dequeue_one_by_one_with_budget": 0}),
         ("4.2", {"late_bio_split": 0}),
+        (
+            "2.6.38",
+            {"queue_plug": 1, "legacy_request_fn": 1, "default_max_sectors": 1024, "aio_plug_threshold": 1},
+        ),
+        ("2.6.39", {"queue_plug": 0, "plug_max": 16, "late_bio_split": 0, "large_dio_bios": 0}),
+        ("3.12", {"sched_none_mq": 0, "scsi_mq": 0, "nvme_mq": 0}),
+        ("4.18", {"scsi_mq": 1, "scsi_mq_default": 0, "legacy_request_fn": 1}),
+        ("4.20", {"scsi_mq_default": 1, "legacy_request_fn": 1, "sched_cfq": 1}),
+        ("5.0", {"legacy_request_fn": 0, "sched_cfq": 0, "sched_noop": 0}),
         ("4.3", {"late_bio_split": 1, "fast_bio_split": 0, "default_max_sectors": 2560}),
         ("4.4", {"fast_bio_split": 1, "large_dio_bios": 0}),
         ("4.10", {"large_dio_bios": 1}),
@@ -203,6 +212,16 @@ def test_schedulers_by_version() -> None:
     assert has("4.11") == ["none", "mq-deadline", "noop", "deadline", "cfq"]
     assert has("2.6.33") == ["noop", "deadline", "cfq"]
     assert scheduler_available(load_features("4.1"), "my-own")
+    both = load_features("4.11")
+    assert [name for name in SCHEDULER_FEATURES if scheduler_available(both, name, True)] == [
+        "noop",
+        "deadline",
+        "cfq",
+    ]
+    assert [name for name in SCHEDULER_FEATURES if scheduler_available(both, name, False)] == [
+        "none",
+        "mq-deadline",
+    ]
 
 
 def test_the_default_scheduler_of_a_device() -> None:
@@ -212,6 +231,8 @@ def test_the_default_scheduler_of_a_device() -> None:
     assert default_scheduler(new, 8, True) == "mq-deadline"
     assert default_scheduler(old, 8, True) == "none"
     assert default_scheduler(oldest, 1, False) == "none"
+    assert default_scheduler(oldest, 1, False, single_queue=True) == "cfq"
+    assert default_scheduler(load_features("4.20"), 1, False, single_queue=True) == "cfq"
 
 
 def test_the_module_is_compiled_when_the_package_is(compiled: bool) -> None:

@@ -160,7 +160,8 @@ def test_the_examples_of_the_forms_are_accepted(tmp_path: Path) -> None:
         ("cpu/hz=60", "--set cpu/hz", "100, 250, 300, 1000"),
         ("cpu/preempt=rt", "--set cpu/preempt", "voluntary, full"),
         ("cpu/costs=none", "--set cpu/costs", "no cost table"),
-        ("cgroup/db/io.max=1", "--set cgroup/db/io.max", "not built yet"),
+        ("cgroup/db=1", "--set cgroup/db", "unknown key 'db'"),
+        ("cgroup/version=3", "--set cgroup/version", "is 1 or 2"),
         ("device/a/b=1", "--set device/a/b", "neither an attribute nor a parameter"),
         ("feature/nope=1", "--set feature/nope", "no feature 'nope'"),
         ("kernel=4.21", "--set kernel", "ended with 4.20"),
@@ -194,9 +195,10 @@ def test_a_scheduler_that_the_kernel_lacks_is_refused_where_it_was_written() -> 
     check_scheduler(load_machine().features, "a-users-own", "here")
 
 
-def test_a_kernel_from_before_blk_mq_is_refused() -> None:
-    with pytest.raises(BlklabError, match=r"no blk-mq \(3\.13 brought it\)"):
-        load_machine("default", kernel="2.6.36")
+def test_a_kernel_from_before_blk_mq_has_other_schedulers() -> None:
+    assert load_machine("default", ["queue/scheduler=deadline"], kernel="2.6.36").kernel == "2.6.36"
+    with pytest.raises(BlklabError, match=r"Linux 2\.6\.36 has no scheduler 'none': none came with 3\.13"):
+        load_machine("default", ["queue/scheduler=none"], kernel="2.6.36")
 
 
 def test_what_a_kernel_differs_in_and_is_not_built_is_noted() -> None:

@@ -119,7 +119,7 @@ def test_costs_are_found_beside_the_file(tmp_path: Path) -> None:
         (b'extends = "defalt"\n', 1, "did you mean 'default'"),
         (b'extends = "m.toml"\n', 1, "in a circle"),
         (b'extends = "none.toml"\n', None, "there is no such machine file"),
-        (b'extends = "default"\n[cgroup."/db"]\nio.weight = 1\n', 2, "cgroups are not built yet"),
+        (b'extends = "default"\n[cgroup]\ndb = 1\n', 3, "should be a table"),
     ],
 )
 def test_a_wrong_file_gives_one_clear_error(

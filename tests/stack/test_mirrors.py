@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stack_rig import StackRig
 
-from blklab.block.consts import OP_READ, OP_WRITE, STS_IOERR, STS_MEDIUM, STS_OK
+from blklab.block.consts import F_PREFLUSH, OP_READ, OP_WRITE, STS_IOERR, STS_MEDIUM, STS_OK
 from blklab.core.errors import BlklabError
 from blklab.stack.multipath import Multipath
 
@@ -87,12 +87,41 @@ def test_a_member_that_fails_a_write_gets_nothing_more() -> None:
     assert served(rig)["d0"] == [(0, 8), (8, 8), (16, 8)]
     assert set(rig.statuses().values()) == {STS_OK}
 
-    # The last one is not given up, and its errors are the array's
+    # The last one is not put out, but the array takes no more writes (MD_BROKEN: raid1_error, md_submit_bio of 6.1)
     rig.drivers["d0"].endings.append(STS_IOERR)
     rig.send([rig.bio_to("top", 24, 8, OP_WRITE)]).run()
-    rig.send([rig.bio_to("top", 32, 8, OP_WRITE)]).run()
+    rig.send([rig.bio_to("top", 32, 8, OP_WRITE), rig.bio_to("top", 40)]).run()
     assert rig.statuses()[3] == STS_IOERR
-    assert rig.statuses()[4] == STS_OK
+    assert rig.statuses()[4] == STS_IOERR
+    assert rig.statuses()[5] == STS_OK
+    assert served(rig)["d0"] == [(0, 8), (8, 8), (16, 8), (24, 8), (40, 8)]
+
+
+def test_a_broken_raid5_is_sent_no_writes_and_what_waits_in_it_ends_once() -> None:
+    rig = array("raid5", 3, chunk="64k")
+    rig.send([rig.bio_to("top", 0, 8, OP_WRITE)]).run()
+    members = rig.by_name["top"].driver.members  # type: ignore[attr-defined]
+    device = rig.by_name["top"].driver
+    for member in members[:2]:
+        device.fail_member(member)  # type: ignore[attr-defined]
+    before = served(rig)
+    rig.send([rig.bio_to("top", 8, 8, OP_WRITE)]).run()
+
+    assert rig.statuses()[1] == STS_IOERR
+    assert served(rig) == before
+
+    # Bios that waited for a flush when the array broke: each ends, with one status
+    rig = array("raid1", 2)
+    device = rig.by_name["top"].driver
+    flushes = [rig.bio_to("top", 8 * i, 8, OP_WRITE, F_PREFLUSH) for i in range(4)]
+    rig.send(*[[bio] for bio in flushes])
+    rig.run(1_000)
+    device.broken = True  # type: ignore[attr-defined]
+    rig.run()
+    rig.send([rig.bio_to("top", 100, 8, OP_WRITE)]).run()
+    assert sorted(rig.ended()) == [0, 1, 2, 3, 4]
+    assert rig.statuses()[0] == STS_OK
+    assert rig.statuses()[4] == STS_IOERR
 
 
 @pytest.mark.parametrize(

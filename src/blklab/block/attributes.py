@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from blklab.block.elevator import elevator_names
-from blklab.block.features import scheduler_available
+from blklab.block.elevator import ELEVATORS, elevator_names
+from blklab.block.features import SINGLE_QUEUE_SCHEDULERS, scheduler_available
 from blklab.block.stacking import alignment_offset, discard_alignment
 from blklab.block.switch import set_elevator, set_nr_requests
 from blklab.core.errors import AttributeRefused, BlklabError, nearest
@@ -74,6 +74,8 @@ def _set_scheduler(queue: RequestQueue, text: str) -> None:
     if queue.bio_based:
         return  # kernel: taken whatever it says, and ignored
     name = text.strip()
+    if name == "deadline" and queue.legacy is None and queue.features.sched_mq_deadline:
+        name = "mq-deadline"  # its alias
     if not scheduler_available(queue.features, name):
         raise AttributeRefused(f"Linux {queue.features.kernel} has no scheduler {name!r} (EINVAL)")
     try:
@@ -87,10 +89,23 @@ def _set_scheduler(queue: RequestQueue, text: str) -> None:
 def _scheduler(queue: RequestQueue) -> str:
     if queue.bio_based:
         return "none"
-    names = [name for name in elevator_names() if scheduler_available(queue.features, name)]
+    single = queue.legacy is not None
+    names = [
+        name
+        for name in elevator_names()
+        if scheduler_available(queue.features, name, single) and (name == "none" or _fits(name, single))
+    ]
+    if single:
+        names.sort(key=lambda name: (*SINGLE_QUEUE_SCHEDULERS, name).index(name))
     if queue.elevator_name not in names:
         names.append(queue.elevator_name)
     return " ".join(f"[{name}]" if name == queue.elevator_name else name for name in names)
+
+
+def _fits(name: str, single: bool) -> bool:
+    # Whether a scheduler is for such a queue, as far as that is known without loading it
+    factory = ELEVATORS.get(name)
+    return factory is None or getattr(factory, "single_queue", False) == single
 
 
 def _set_nomerges(queue: RequestQueue, text: str) -> None:

@@ -25,7 +25,7 @@ references.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -35,10 +35,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from blklab.block.bio import Bio
+    from blklab.block.features import Features
     from blklab.block.queue import RequestQueue
+    from blklab.block.submit import Submitter
 
 if not cython.compiled:
     from blklab.block.consts import F_CGROUP_ACCT, OP_DISCARD, OP_READ
+
+# Devices have the major number of block-ext, and the number of their place in the machine
+MAJOR = 259
 
 # Slots of the policies: where each keeps its data in `Cgroup.cpd` and `Blkg.pd`
 POLICY_THROTL = 0
@@ -48,6 +53,11 @@ POLICY_IOCOST = 3
 POLICY_IOLATENCY = 4
 POLICY_IOPRIO = 5
 NR_POLICIES = 6
+
+
+def device_number(queue: RequestQueue) -> str:
+    """MAJ:MIN of a device, as control files show it."""
+    return f"{MAJOR}:{queue.number}"
 
 
 class BlkgStat:
@@ -193,6 +203,9 @@ class QueueGroups:
             cgroup = bio.submitter.cgroup  # type: ignore[union-attr]
             blkg = self.root if cgroup is None else self.lookup_create(cgroup)
             bio.blkg = blkg
+            prio_class: Any = blkg.cgroup.cpd[POLICY_IOPRIO]
+            if prio_class is not None:
+                bio.ioprio = prio_class.ioprio(bio.ioprio)
         elif blkg.queue is not self.queue:
             blkg = self.lookup_create(blkg.cgroup)
             bio.blkg = blkg
@@ -201,13 +214,25 @@ class QueueGroups:
 
 class CgroupTree:
     """All control groups of a machine; `version` 1 or 2 says which files they have. `queues`: by name, those that have
-    groups."""
+    groups. `tasks`: those that were put into a group."""
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.root = Cgroup("/", None, 0)
         self.queues: dict[str, RequestQueue] = {}
+        self.tasks: list[Submitter] = []
         self.made = 0
+
+    @property
+    def features(self) -> Features:
+        """The kernel's features, as its devices have them."""
+        return next(iter(self.queues.values())).features
+
+    def attach(self, task: Submitter, cgroup: Cgroup) -> None:
+        """The task belongs to the group from now on: what it submits later is the group's."""
+        task.cgroup = cgroup
+        if task not in self.tasks:
+            self.tasks.append(task)
 
     def add_queue(self, queue: RequestQueue) -> None:
         """The queue's bios belong to groups from now on."""
@@ -242,7 +267,12 @@ class CgroupTree:
         return group
 
     def queue(self, name: str, where: str | None = None) -> RequestQueue:
-        """The queue of a device, named in a control file. Raises BlklabError if there is none."""
+        """The queue of a device, named in a control file or given as MAJ:MIN. Raises BlklabError if there is none."""
+        major, _, minor = name.partition(":")
+        if major == str(MAJOR):
+            for queue in self.queues.values():
+                if minor == str(queue.number):
+                    return queue
         if name not in self.queues:
             known = sorted(self.queues)
             raise BlklabError(

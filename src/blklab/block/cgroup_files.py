@@ -16,6 +16,7 @@ have.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,7 @@ from blklab.core.errors import BlklabError, nearest
 if TYPE_CHECKING:
     from blklab.block.cgroup import Cgroup, CgroupTree
     from blklab.block.features import Features
+    from blklab.block.queue import RequestQueue
 
 
 class CgroupFile(NamedTuple):
@@ -40,6 +42,16 @@ class CgroupFile(NamedTuple):
     exists: Callable[[Features], bool] | None = None
 
 
+# The modules that have files; each registers its own when it is loaded, which is when the first file is asked for
+CGROUP_MODULES = (
+    "block.cgroup_stat",
+    "rqos.ioprio",
+    "rqos.io_weight",
+    "elevator.bfq.cgroup",
+    "rqos.throttle_files",
+    "elevator.cfq.files",
+)
+
 # policy -> its files
 _FILES: dict[str, tuple[CgroupFile, ...]] = {}
 
@@ -49,16 +61,28 @@ def register_files(policy: str, files: tuple[CgroupFile, ...]) -> None:
     _FILES[policy] = files
 
 
+def all_files() -> list[CgroupFile]:
+    """Every file that there is, of either version."""
+    for name in CGROUP_MODULES:
+        importlib.import_module(f"blklab.{name}")
+    return [file for files in _FILES.values() for file in files]
+
+
+def device_line(text: str, tree: CgroupTree) -> tuple[RequestQueue, str]:
+    """A line for one device: its queue, and what follows the name. Raises BlklabError if it names none."""
+    name, _, rest = text.strip().partition(" ")
+    return tree.queue(name.removeprefix("/dev/")), rest.strip()
+
+
 def files_of(cgroup: Cgroup, tree: CgroupTree, features: Features | None = None) -> dict[str, CgroupFile]:
     """The files that a group has, by name."""
     found = {}
-    for files in _FILES.values():
-        for file in files:
-            if tree.version not in file.versions or (cgroup.is_root and not file.on_root):
-                continue
-            if file.exists is not None and features is not None and not file.exists(features):
-                continue
-            found[file.name] = file
+    for file in all_files():
+        if tree.version not in file.versions or (cgroup.is_root and not file.on_root):
+            continue
+        if file.exists is not None and features is not None and not file.exists(features):
+            continue
+        found[file.name] = file
     return found
 
 
@@ -66,16 +90,16 @@ def _find(cgroup: Cgroup, tree: CgroupTree, name: str, features: Features | None
     known = files_of(cgroup, tree, features)
     if name in known:
         return known[name]
-    for files in _FILES.values():
-        for file in files:
-            if file.name == name:
-                if tree.version not in file.versions:
-                    reason = f"it is a file of cgroup v{file.versions[0]}; this machine's groups are v{tree.version}"
-                elif cgroup.is_root and not file.on_root:
-                    reason = "the root has no such file"
-                else:
-                    reason = "this kernel has no such file"
-                raise BlklabError(f"no file {name!r} (ENOENT): {reason}", where)
+    same = [file for file in all_files() if file.name == name]
+    if same:
+        versions = {version for file in same for version in file.versions}
+        if tree.version not in versions:
+            reason = f"it is a file of cgroup v{min(versions)}; this machine's groups are v{tree.version}"
+        elif cgroup.is_root and not any(file.on_root for file in same):
+            reason = "the root has no such file"
+        else:
+            reason = "this kernel has no such file"
+        raise BlklabError(f"no file {name!r} (ENOENT): {reason}", where)
     raise BlklabError(
         f"no file {name!r} (ENOENT); there are {', '.join(sorted(known))}{nearest(name, sorted(known))}",
         where,

@@ -7,11 +7,13 @@ from blklab.core.steps cimport (STEP_DISPATCH_ONE, STEP_LOCK_CTX, STEP_LOCK_HCTX
 from blklab.block.consts cimport (BUDGET_DELAY_NS, DONE, RESOURCE_DELAY_NS, ROUND_NS, RQ_DISPATCH,
                                   STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, YIELD)
 from blklab.block.dispatch_phases cimport (AFTER_CTX, AFTER_FLUSH, AFTER_RESIDUAL, AFTER_SCHED, PHASE_CTX, PHASE_LIST,
-                                           PHASE_SCHED, PHASE_TRY, PREP_NO_BUDGET, PREP_NO_TAG, PREP_OK, RESULT_AGAIN,
-                                           RESULT_NOTHING, RESULT_SOME)
+                                           PHASE_SCHED, PHASE_SINGLE, PHASE_TRY, PREP_NO_BUDGET, PREP_NO_TAG, PREP_OK,
+                                           RESULT_AGAIN, RESULT_NOTHING, RESULT_SOME)
 from blklab.block.driver cimport Driver
 from blklab.block.elevator cimport Elevator
 from blklab.block.hwqueue cimport HardwareQueue
+from blklab.block.legacy cimport LegacyPath
+from blklab.block.legacy_run cimport RequestFn
 from blklab.block.queue cimport RequestQueue
 from blklab.block.request cimport Request, RequestList
 from blklab.block.swqueue cimport SoftwareQueue

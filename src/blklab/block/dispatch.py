@@ -14,6 +14,7 @@ Theory of operation
     SCHED   take requests from the scheduler, each with a budget, until it has none, there is no driver tag for
             the next, or as many as one round may take: one while the driver is busy
     CTX     take one request from the next software queue in turn, with a budget
+    SINGLE  a single queue (legacy.py): its request function takes one request to the driver
     LIST    give the requests of `rqs` to the driver one after another; what it does not take goes on the
             dispatch list, with a restart, a wait for a tag, or a retry after 3 ms
 
@@ -55,6 +56,7 @@ if not cython.compiled:
         PHASE_CTX,
         PHASE_LIST,
         PHASE_SCHED,
+        PHASE_SINGLE,
         PHASE_TRY,
         PREP_NO_BUDGET,
         PREP_NO_TAG,
@@ -111,6 +113,9 @@ class HctxRun:
         self.list_hctx = hctx
         self.attempt = 0
         self.phase = PHASE_TRY
+        if hctx.queue.legacy is not None:
+            self.phase = PHASE_SINGLE
+            hctx.queue.legacy.request_fn.start_run()
         return 0
 
     def step(self) -> int:
@@ -128,6 +133,8 @@ class HctxRun:
                 self._ctx_one()
             elif phase == PHASE_SCHED:
                 self._sched()
+            elif phase == PHASE_SINGLE:
+                self.active = self.hctx.queue.legacy.request_fn.run_one()
             else:
                 self._try()
             if self.active and self.hctx.queue.host.yield_due():

@@ -3,6 +3,7 @@ cdef enum:
     PHASE_LIST = 1
     PHASE_CTX = 2
     PHASE_SCHED = 3
+    PHASE_SINGLE = 4
     AFTER_FLUSH = 0
     AFTER_RESIDUAL = 1
     AFTER_CTX = 2

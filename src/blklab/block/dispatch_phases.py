@@ -4,6 +4,7 @@ PHASE_TRY = 0
 PHASE_LIST = 1
 PHASE_CTX = 2
 PHASE_SCHED = 3
+PHASE_SINGLE = 4
 
 # Where a list came from
 AFTER_FLUSH = 0

@@ -46,6 +46,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from blklab.block.consts import MAY_QUEUE, TR_MSG
+from blklab.block.features import SINGLE_QUEUE_SCHEDULERS
 from blklab.core.errors import BlklabError, nearest
 
 if TYPE_CHECKING:
@@ -231,10 +232,13 @@ def _module_of(name: str) -> str:
     return f"{BUILT_IN}.{name.replace('-', '_')}"
 
 
-def built_in_names() -> list[str]:
-    """The schedulers of the folder elevator/."""
+def built_in_names(single_queue: bool | None = None) -> list[str]:
+    """The schedulers of the folder elevator/; of those only the ones of the single queue, or only the others."""
     folder = importlib.import_module(BUILT_IN).__path__
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(folder))
+    names = sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(folder))
+    if single_queue is None:
+        return names
+    return [name for name in names if (name in SINGLE_QUEUE_SCHEDULERS) == single_queue]
 
 
 def _load_entry_points() -> None:

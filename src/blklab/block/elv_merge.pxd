@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from blklab.block.bio cimport Bio
 from blklab.block.consts cimport (HOOK_ALLOW_MERGE, MERGE_BACK, MERGE_DISCARD, MERGE_NONE, MERGE_OK, OP_DISCARD,
-                                  RQF_HASHED)
+                                  RQF_HASHED, RQF_SORTED)
 from blklab.block.elevator cimport Elevator
 from blklab.block.merge cimport Merger
 from blklab.block.queue cimport RequestQueue

@@ -36,6 +36,7 @@ if not cython.compiled:
         MERGE_OK,
         OP_DISCARD,
         RQF_HASHED,
+        RQF_SORTED,
     )
 
 
@@ -246,7 +247,8 @@ class ElvMerge:
             return False
         elevator = queue.elevator
         if elevator is not None and not (rq.op == OP_DISCARD and queue.limits.max_discard_segments > 1):
-            elevator.requests_merged(rq, following)
+            if queue.legacy is None or following.rq_flags & RQF_SORTED:
+                elevator.requests_merged(rq, following)
             self._moved(rq)
         self._unhash(following)
         queue.last_merge = rq

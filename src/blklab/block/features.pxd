@@ -26,8 +26,23 @@ cdef class Features:
     cdef public int md_direct_writes
     cdef public int default_max_sectors
     cdef public int flush_data_scheduled
+    cdef public int cgroup_v2
+    cdef public int blkcg_iocost
+    cdef public int io_prio_class
+    cdef public int blk_throttle
     cdef public int throttle_split_iops
+    cdef public int throttle_recharge
+    cdef public int throttle_carryover
+    cdef public int throttle_next_slice_wait
+    cdef public int throttle_longest_wait
+    cdef public int throttle_stats
+    cdef public int throttle_log_names
     cdef public int legacy_request_fn
+    cdef public int queue_plug
+    cdef public int single_plug_sorted
+    cdef public int scsi_mq
+    cdef public int scsi_mq_default
+    cdef public int nvme_mq
     cdef public int sched_none_mq
     cdef public int sched_mq_deadline
     cdef public int sched_kyber
@@ -38,6 +53,23 @@ cdef class Features:
     cdef public int default_elevator
     cdef public int cfq_group_isolation
     cdef public int cfq_group_idle
+    cdef public int cfq_group_idle_flag
+    cdef public int cfq_return_to_front
+    cdef public int cfq_slice_scaled
+    cdef public int cfq_seek_history
+    cdef public int cfq_quantum_soft
+    cdef public int cfq_deep_queue
+    cdef public int cfq_idle_rules
+    cdef public int cfq_preempt_rules
+    cdef public int cfq_ttime_trees
+    cdef public int cfq_target_latency
+    cdef public int cfq_hierarchical_weights
+    cdef public int cfq_async_per_group
+    cdef public int cfq_ssd_no_idle
+    cdef public int cfq_preempt_child
+    cdef public int cfq_ns_timers
+    cdef public int cfq_fifo_first
+    cdef public int cfq_ssd_group_idle
     cdef public int mq_deadline_prio
     cdef public int mq_deadline_prio_aging
     cdef public int mq_deadline_less_locking

@@ -219,9 +219,70 @@ FEATURES: list[Feature] = [
         True,
         "the data of a flush sequence passes plug and scheduler; before, it went to the dispatch list",
     ),
-    Feature("throttle_split_iops", "bool", 1, False, "io.max charges IOPS for each part of a cut bio"),
+    # Control groups
+    Feature("cgroup_v2", "bool", 1, True, "the unified hierarchy: io.stat, io.max and its like"),
+    Feature(
+        "blkcg_iocost", "bool", 1, True, "io.weight is there (iocost's file; iocost itself is not built)"
+    ),
+    Feature(
+        "io_prio_class",
+        "int",
+        2,
+        True,
+        "io.prio.class: 0 none, 1 a bio without a priority has none, 2 every bio has one (none-to-rt does nothing), "
+        "3 also promote-to-rt",
+        most=3,
+    ),
+    # blk-throttle
+    Feature(
+        "blk_throttle", "bool", 1, True, "blk-throttle is there: blkio.throttle.*, and io.max with cgroup v2"
+    ),
+    Feature(
+        "throttle_split_iops",
+        "int",
+        2,
+        True,
+        "IOPS for the parts of a cut bio: 0 none, 1 counted and paid by the next bios, 2 the rest waits itself, "
+        "3 and not for the bytes of others",
+        most=3,
+    ),
+    Feature(
+        "throttle_recharge",
+        "bool",
+        0,
+        True,
+        "the rest of a cut bio is charged anew, bytes and all (see also above)",
+    ),
+    Feature(
+        "throttle_carryover",
+        "int",
+        1,
+        True,
+        "what bios had waited for when a limit is changed: 0 is lost, 1 carried over without a sign, 2 with one",
+        most=2,
+    ),
+    Feature(
+        "throttle_next_slice_wait", "bool", 1, True, "a bio above the IOPS waits for the next slice only"
+    ),
+    Feature("throttle_longest_wait", "bool", 0, True, "a bio above both limits waits for the longer"),
+    Feature(
+        "throttle_stats",
+        "int",
+        1,
+        True,
+        "blkio.throttle.io_serviced counts: 0 each bio, 1 those that a limit applies to, 2 each part of a bio",
+        most=2,
+    ),
+    Feature("throttle_log_names", "bool", 0, True, "its messages in the trace name the group"),
     # Which paths and schedulers there are
-    Feature("legacy_request_fn", "bool", 0, False, "drivers may use the single-queue path of before blk-mq"),
+    Feature("legacy_request_fn", "bool", 0, True, "drivers may use the single-queue path of before blk-mq"),
+    Feature(
+        "queue_plug", "bool", 0, True, "a single queue is plugged itself, for all tasks; since then tasks are"
+    ),
+    Feature("single_plug_sorted", "bool", 1, True, "a task's plug is flushed to a single queue by sector"),
+    Feature("scsi_mq", "bool", 1, True, "SCSI disks can be on blk-mq (scsi_mod.use_blk_mq)"),
+    Feature("scsi_mq_default", "bool", 1, True, "and are unless told otherwise"),
+    Feature("nvme_mq", "bool", 1, True, "NVMe is on blk-mq"),
     Feature("sched_none_mq", "bool", 1, True, "blk-mq, and with it 'none'"),
     Feature("sched_mq_deadline", "bool", 1, True, "scheduler mq-deadline"),
     Feature("sched_kyber", "bool", 1, True, "scheduler kyber"),
@@ -239,8 +300,109 @@ FEATURES: list[Feature] = [
         most=2,
     ),
     # Inside the schedulers
-    Feature("cfq_group_isolation", "bool", 0, False, "cfq has the tunable group_isolation"),
-    Feature("cfq_group_idle", "bool", 0, False, "cfq idles on a group (group_idle, 8 ms)"),
+    Feature("cfq_group_isolation", "bool", 0, True, "cfq has the tunable group_isolation"),
+    Feature(
+        "cfq_group_idle", "bool", 0, True, "cfq idles on a group (group_idle, 8 ms), and has an IOPS mode"
+    ),
+    Feature(
+        "cfq_group_idle_flag",
+        "bool",
+        0,
+        True,
+        "cfq's group_idle is a flag, and the time is slice_idle (posted in 2009, not merged as such)",
+    ),
+    Feature(
+        "cfq_return_to_front",
+        "bool",
+        0,
+        True,
+        "a group that comes back goes to the front of cfq's tree by weight, not to its end (2009, not merged)",
+    ),
+    Feature(
+        "cfq_slice_scaled", "bool", 1, True, "with low_latency cfq's slices shrink with the number of queues"
+    ),
+    Feature(
+        "cfq_seek_history",
+        "bool",
+        1,
+        True,
+        "cfq knows seeky queues by their last 32 requests, not by the mean distance",
+    ),
+    Feature(
+        "cfq_quantum_soft", "bool", 1, True, "cfq's quantum is 8 and half of it a soft limit, not 4 and hard"
+    ),
+    Feature(
+        "cfq_deep_queue",
+        "bool",
+        1,
+        True,
+        "cfq idles for a seeking queue that had four requests at once (76280aff)",
+    ),
+    Feature(
+        "cfq_idle_rules",
+        "bool",
+        1,
+        True,
+        "cfq does not idle after writes that say that nobody follows, nor for deep seeky queues on a fast device",
+    ),
+    Feature(
+        "cfq_preempt_rules",
+        "bool",
+        1,
+        True,
+        "cfq: no depth limit for the only synchronous queue, an empty queue not worth idling for is preempted",
+    ),
+    Feature(
+        "cfq_ttime_trees",
+        "bool",
+        1,
+        True,
+        "cfq knows think times of service trees and groups, not of processes only",
+    ),
+    Feature("cfq_target_latency", "bool", 1, True, "cfq has the tunable target_latency"),
+    Feature(
+        "cfq_hierarchical_weights",
+        "bool",
+        1,
+        True,
+        "cfq's weights compound along the tree of groups, leaf_weight for a group's own tasks",
+    ),
+    Feature(
+        "cfq_async_per_group",
+        "bool",
+        1,
+        True,
+        "each group has its own asynchronous queues in cfq, not only the root",
+    ),
+    Feature("cfq_ssd_no_idle", "bool", 1, True, "slice_idle of cfq is 0 at first on a device without seeks"),
+    Feature(
+        "cfq_preempt_child",
+        "bool",
+        1,
+        True,
+        "in cfq a request of a parent's group may preempt one of a child's",
+    ),
+    Feature(
+        "cfq_ns_timers",
+        "bool",
+        1,
+        True,
+        "cfq counts nanoseconds instead of jiffies, and has tunables in microseconds",
+    ),
+    Feature(
+        "cfq_fifo_first",
+        "bool",
+        1,
+        True,
+        "a request of cfq that has expired goes beyond the depth limit of its queue",
+    ),
+    Feature(
+        "cfq_ssd_group_idle",
+        "bool",
+        1,
+        True,
+        "cfq idles on groups also on a device without seeks that queues requests",
+    ),
     Feature("mq_deadline_prio", "bool", 1, True, "mq-deadline keeps RT, BE and IDLE requests apart"),
     Feature("mq_deadline_prio_aging", "bool", 1, True, "low classes get their turn after prio_aging_expire"),
     Feature(
@@ -291,6 +453,9 @@ SCHEDULER_FEATURES: dict[str, str] = {
     "cfq": "sched_cfq",
 }
 
+# Those of the single queue (legacy_request_fn); all others that kernels have are of blk-mq
+SINGLE_QUEUE_SCHEDULERS = ("noop", "deadline", "cfq")
+
 
 class Features:
     """One value of each feature. `kernel` names the version they are of, for messages and reports."""
@@ -322,8 +487,23 @@ class Features:
     md_direct_writes: int
     default_max_sectors: int
     flush_data_scheduled: int
+    cgroup_v2: int
+    blkcg_iocost: int
+    io_prio_class: int
+    blk_throttle: int
     throttle_split_iops: int
+    throttle_recharge: int
+    throttle_carryover: int
+    throttle_next_slice_wait: int
+    throttle_longest_wait: int
+    throttle_stats: int
+    throttle_log_names: int
     legacy_request_fn: int
+    queue_plug: int
+    single_plug_sorted: int
+    scsi_mq: int
+    scsi_mq_default: int
+    nvme_mq: int
     sched_none_mq: int
     sched_mq_deadline: int
     sched_kyber: int
@@ -334,6 +514,23 @@ class Features:
     default_elevator: int
     cfq_group_isolation: int
     cfq_group_idle: int
+    cfq_group_idle_flag: int
+    cfq_return_to_front: int
+    cfq_slice_scaled: int
+    cfq_seek_history: int
+    cfq_quantum_soft: int
+    cfq_deep_queue: int
+    cfq_idle_rules: int
+    cfq_preempt_rules: int
+    cfq_ttime_trees: int
+    cfq_target_latency: int
+    cfq_hierarchical_weights: int
+    cfq_async_per_group: int
+    cfq_ssd_no_idle: int
+    cfq_preempt_child: int
+    cfq_ns_timers: int
+    cfq_fifo_first: int
+    cfq_ssd_group_idle: int
     mq_deadline_prio: int
     mq_deadline_prio_aging: int
     mq_deadline_less_locking: int
@@ -353,17 +550,26 @@ class Features:
         return {feature.name: int(getattr(self, feature.name)) for feature in FEATURES}
 
 
-def scheduler_available(features: Features, name: str) -> bool:
-    """Whether this kernel has the scheduler `name`. One that no kernel has (a user's own) is available."""
+def scheduler_available(features: Features, name: str, single_queue: bool | None = None) -> bool:
+    """Whether this kernel has the scheduler `name`, for devices with or without a single queue (None: any). One that no
+    kernel has (a user's own) is available."""
     feature = SCHEDULER_FEATURES.get(name)
-    return feature is None or bool(getattr(features, feature))
+    if feature is None:
+        return True
+    if single_queue is not None and single_queue != (name in SINGLE_QUEUE_SCHEDULERS):
+        return False
+    return bool(getattr(features, feature))
 
 
-def default_scheduler(features: Features, nr_hw_queues: int, shared_tags: bool) -> str:
-    """What a new blk-mq device gets: elevator_get_default.
+def default_scheduler(
+    features: Features, nr_hw_queues: int, shared_tags: bool, single_queue: bool = False
+) -> str:
+    """What a new device gets: elevator_get_default; on a single queue CONFIG_DEFAULT_IOSCHED, which was cfq.
 
     `shared_tags`: one tag set for all its hardware queues.
     """
+    if single_queue:
+        return "cfq" if features.sched_cfq else "deadline"
     rule = features.default_elevator
     one_queue = nr_hw_queues == 1
     if rule == DEFAULT_MQ_DEADLINE_ONE_QUEUE_OR_SHARED_TAGS:

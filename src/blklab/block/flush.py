@@ -122,6 +122,8 @@ class FlushQueue:
         """A request of the machine has been answered: the flush (flush_end_io), or the data of a sequence
         (mq_flush_data_end_io)."""
         queue = self.queue
+        if queue.legacy is not None:
+            queue.legacy.request_fn.left_driver(rq)
         if queue.trace_mask & TR_C:
             queue.tracer.add(TR_C, queue.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, status)
         if rq is self.flush_rq:

@@ -149,6 +149,9 @@ class HardwareQueue:
 
     def has_pending(self) -> bool:
         """Whether running the queue could find something (blk_mq_hctx_has_pending)."""
+        if self.queue.legacy is not None:
+            # What ends now runs the queue itself
+            return not self.queue.legacy.is_empty() and not self.queue.legacy.request_fn.completing
         if self.dispatch_list.count or self.nr_pending:
             return True
         elevator = self.queue.elevator

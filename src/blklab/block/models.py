@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blklab.block.bio import BioPool
 from blklab.block.driver import Driver
+from blklab.block.legacy import LegacyPath
 from blklab.block.queue import RequestQueue
 from blklab.block.tags import TagSet
 from blklab.core.errors import BlklabError, nearest
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MODULES = (
     "device.null",
     "device.scsi",
+    "device.hdd",
+    "device.storage_array",
     "device.ssd",
     "device.virtio",
     "stack.linear",
@@ -57,11 +60,17 @@ class Parameter(NamedTuple):
     most: float = 1 << 62
 
 
+def before_blk_mq(settings: Settings, features: Features) -> bool:
+    """Most drivers came to blk-mq with it (3.13); until then every device had a single queue."""
+    return not features.sched_none_mq
+
+
 class DeviceModel(NamedTuple):
     """A model. `make(settings, host, seed)` gives the driver, `tag_set(settings, nr_cpus)` its tags;
     `presets()` names its presets with their settings. Devices for which `shares(settings)` is the same key
     use one tag set; '': its own. A stacked device that takes bios has no tags: `no_tags`. `shares_members`: others of
-    such a kind may lie on the same member, each on a part of it."""
+    such a kind may lie on the same member, each on a part of it. `single_queue(settings, features)`: whether it has the
+    single queue of kernels before 5.0 (block/legacy.py); raises BlklabError if it was to have what the kernel lacks."""
 
     name: str
     help: str
@@ -71,6 +80,7 @@ class DeviceModel(NamedTuple):
     presets: Callable[[], Mapping[str, Settings]]
     shares: Callable[[Settings], str] = lambda settings: ""
     shares_members: bool = False
+    single_queue: Callable[[Settings, Features], bool] = before_blk_mq
 
     def members(self, settings: Settings) -> list[str]:
         """The names of the devices that one with these settings is made of."""
@@ -226,11 +236,16 @@ def make_queue(
     driver = model.make(_with_queues(model, settings, shared), host, seed)
     key = model.shares(settings)
     tag_set = shared.tag_sets.get(key) if key else None
+    single = not driver.bio_based and model.single_queue(settings, features)
     if tag_set is None:
         tag_set = model.tag_set(settings, host.nr_cpus)
+        if single and tag_set is not None and tag_set.nr_hw_queues > 1:
+            tag_set = TagSet(1, tag_set.queue_depth, host.nr_cpus)
         if key and tag_set is not None:
             shared.tag_sets[key] = tag_set
     queue = RequestQueue(name, number, host, driver, tag_set, features, shared.bios)
+    if single:
+        LegacyPath(queue)
     shared.queues[name] = queue
     return queue
 

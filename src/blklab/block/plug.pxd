@@ -10,7 +10,7 @@ cdef class PlugCallback:
 @cython.final
 cdef class Plug:
     cdef public bint active, multiple_queues, has_elevator, flushing, from_schedule, direct
-    cdef readonly RequestList requests, cached
+    cdef readonly RequestList requests, cached, single
     cdef public int count, nr_ios, queued
     cdef readonly PlugCallback callbacks
 

@@ -43,6 +43,7 @@ class Plug:
         self.active = False
         self.requests = RequestList()
         self.cached = RequestList()
+        self.single = RequestList()  # those of single queues, which are flushed differently
         self.count = 0
         self.nr_ios = 1
         self.multiple_queues = False

@@ -22,6 +22,7 @@ from blklab.block.flush cimport RequeueWork
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.iostat cimport IoStat
 from blklab.block.legacy cimport LegacyPath
+from blklab.block.legacy_run cimport RequestFn
 from blklab.block.limits cimport QueueLimits
 from blklab.block.merge cimport Merger
 from blklab.block.qos cimport QosChain, Throttle
@@ -128,4 +129,4 @@ cdef class RequestQueue:
     cpdef int end_bio(self, Bio bio, int status) except -1
     @cython.locals(hctx=HardwareQueue, cpu=int)
     cpdef int free_request(self, Request rq) except -1
-    cdef int _drained(self) except -1
+    cpdef int drained(self) except -1

@@ -334,8 +334,7 @@ class RequestQueue:
         self.halted = quiesced or self.stopped
 
     def stop_hw_queues(self) -> None:
-        """blk_mq_stop_hw_queues: nothing is dispatched until the driver, which is full, starts the queue
-        again."""
+        """blk_mq_stop_hw_queues: nothing is dispatched until the driver, which is full, starts it again."""
         self.stopped = True
         self.halted = True
 
@@ -432,7 +431,7 @@ class RequestQueue:
     def start_request(self, rq: Request) -> int:
         """blk_mq_start_request, called by drivers: D, the time of issue, the timeout."""
         now = self.clock.now_ns
-        if self.trace_mask & TR_D:
+        if self.trace_mask & TR_D and self.legacy is None:
             self.tracer.add(TR_D, self.number, rq.op, rq.flags, rq.sector, rq.nr_sectors, 0)
         rq.io_start_ns = now
         rq.cpu = self.host.cpu
@@ -460,8 +459,9 @@ class RequestQueue:
         return 0
 
     def requeue(self, rq: Request) -> int:
-        """blk_mq_requeue_request: a driver gives a started request back; it is inserted again, a worker runs
-        the queue."""
+        """blk_mq_requeue_request: a started request comes back; it is inserted again, a worker runs the queue."""
+        if self.legacy is not None:
+            return self.legacy.requeue(rq)
         self.requeued(rq)
         if rq.rq_flags & RQF_ELVPRIV and self.elevator_hooks & HOOK_REQUEUE:
             self.elevator.requeue_request(rq)
@@ -480,8 +480,7 @@ class RequestQueue:
     # -- it completes --------------------------------------------------------------------------
 
     def complete(self, rq: Request, status: int) -> int:
-        """blk_mq_complete_request, called by drivers at the time of completion: an interrupt on the device's
-        CPU."""
+        """blk_mq_complete_request, called by drivers at its time: an interrupt on the device's CPU."""
         if rq.state != RQ_STARTED:
             return 0
         rq.status = status
@@ -510,6 +509,8 @@ class RequestQueue:
             if self.nr_hw_queues == 1:
                 charge(host, STEP_SOFTIRQ)
         charge(host, STEP_COMPLETE)
+        if self.legacy is not None:
+            return self.legacy.request_fn.end(rq)
         return self.driver.end(rq)
 
     def end_request(self, rq: Request, status: int) -> int:
@@ -555,6 +556,8 @@ class RequestQueue:
 
     def free_request(self, rq: Request) -> int:
         """blk_mq_free_request: give back its tags, and run the hardware queue if that is owed."""
+        if self.legacy is not None:
+            return self.legacy.free_request(rq)
         hctx = rq.hctx
         if rq.rq_flags & RQF_ELVPRIV:
             self.elevator.finish_request(rq)
@@ -585,10 +588,11 @@ class RequestQueue:
             self.run_async(hctx)
         self.usage -= 1
         if self.freeze_depth and self.usage == 0:
-            self._drained()
+            self.drained()
         return 0
 
-    def _drained(self) -> int:
+    def drained(self) -> int:
+        """Nothing is in flight: who froze the queue is told."""
         waiting, self.when_drained = self.when_drained, []
         for call in waiting:
             call()

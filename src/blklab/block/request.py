@@ -109,6 +109,8 @@ class Request(Event):
         if self.rq_flags & RQF_TIMED_OUT:
             queue.put_rq_budget(self)
             queue.free_request(self)
+            if queue.legacy is not None:
+                queue.legacy.kick()
         elif self.state == RQ_COMPLETE:
             queue.completed_here(self)
         else:

@@ -4,13 +4,15 @@ from libc.stdint cimport int64_t
 from blklab.core.steps cimport STEP_PLUG_ADD, STEP_SPLIT, STEP_SPLIT_COPY, STEP_SUBMIT_BIO
 from blklab.block.bio cimport Bio, BioList
 from blklab.block.cgroup cimport Cgroup, QueueGroups
-from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_RELEASED, F_TRACED, RQ_PLUGGED, RQF_ELV,
+from blklab.block.consts cimport (DONE, F_FUA, F_NOMERGE, F_NOWAIT, F_PREFLUSH, F_RELEASED, F_TRACED, RQ_PLUGGED,
+                                  RQF_ELV,
                                   STS_AGAIN, STS_DEV_RESOURCE, STS_OK, STS_RESOURCE, TR_P, TR_Q, TR_U, TR_UT,
                                   TR_X, WAIT, YIELD)
 from blklab.block.dispatch cimport HctxRun
 from blklab.block.features cimport Features
 from blklab.block.hwqueue cimport HardwareQueue
 from blklab.block.legacy cimport LegacyPath
+from blklab.block.legacy_requests cimport IoContext
 from blklab.block.merge cimport Merger
 from blklab.block.plug cimport Plug
 from blklab.block.qos cimport Throttle
@@ -36,6 +38,7 @@ cdef class Submitter(Waiter):
     cdef readonly int stage
     cdef public int qos_next
     cdef public Cgroup cgroup
+    cdef public IoContext ioc
     cdef RequestQueue level
     cdef readonly BioList fresh, bios, later
     cdef BioList lower, same

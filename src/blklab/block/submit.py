@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from blklab.block.bio import Bio
     from blklab.block.cgroup import Cgroup
+    from blklab.block.legacy_requests import IoContext
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
     from blklab.block.tags import Tags
@@ -108,6 +109,7 @@ class Submitter(Waiter):
         self.in_use = False
         self.qos_next = 0
         self.cgroup: Cgroup | None = None
+        self.ioc: IoContext | None = None
         self.level: RequestQueue | None = None
         self.fresh = BioList()
         self.bios = BioList()
@@ -300,6 +302,8 @@ class Submitter(Waiter):
             plug.from_schedule = True
             while plug.requests.count:
                 self._unplug_group()
+        while plug.single.count:
+            plug.single.head.queue.legacy.unplug(self, True)
         if plug.cached.count:
             self._free_cached()
         return WAIT
@@ -451,6 +455,8 @@ class Submitter(Waiter):
             if plug.direct and not plug.requests.tail.queue.features.plug_issue_direct:
                 plug.direct = False
             plug.queued = 0
+        elif plug.single.count:
+            plug.flushing = True
 
     def finish_plug(self) -> int:
         """blk_finish_plug: flush it and be without one. DONE or YIELD; after YIELD call `advance`, then
@@ -476,6 +482,10 @@ class Submitter(Waiter):
             if self.run.active and self.run.step() == YIELD:
                 return YIELD
             if plug.requests.count and plug.requests.tail.queue.host.yield_due():
+                return YIELD
+        while plug.single.count:
+            plug.single.head.queue.legacy.unplug(self, False)
+            if self.run.active and self.run.step() == YIELD:
                 return YIELD
         plug.flushing = False
         return DONE

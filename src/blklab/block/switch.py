@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from blklab.block.elevator import Elevator, find_elevator
 from blklab.block.elv_merge import ElvMerge
+from blklab.block.features import SCHEDULER_FEATURES, scheduler_available
 from blklab.block.tags import DEFAULT_RQ, MAX_SCHED_RQ, Tags
 from blklab.core.errors import AttributeRefused
 
@@ -80,6 +81,10 @@ def set_elevator(queue: RequestQueue, choice: str | type[Elevator]) -> None:
     if queue.bio_based:
         return  # elv_iosched_store: taken and ignored where there are no requests
     name = choice if isinstance(choice, str) else choice.__name__
+    _check_path(queue, factory, name)
+    if queue.legacy is not None:
+        _switch_single(queue, factory, name)
+        return
     if factory is not None and queue.features.sched_use_hw_tag:
         why = why_no_hw_tag(queue)
         if why:
@@ -92,6 +97,46 @@ def set_elevator(queue: RequestQueue, choice: str | type[Elevator]) -> None:
         _install(queue, factory, name)
 
     change(queue, switch)
+
+
+def _check_path(queue: RequestQueue, factory: Callable[[RequestQueue], Elevator] | None, name: str) -> None:
+    # A scheduler is of one of the two paths, and so is a queue
+    single = queue.legacy is not None
+    if factory is None:
+        if single:
+            raise AttributeRefused(
+                "there is no 'none' on a single queue; noop is the scheduler that does least (EINVAL)",
+                f"{queue.name}: queue/scheduler",
+            )
+        return
+    if getattr(factory, "single_queue", False) == single:
+        return
+    has = [known for known in SCHEDULER_FEATURES if scheduler_available(queue.features, known, single)]
+    what = "a single queue (legacy_request_fn)" if single else "a blk-mq queue"
+    raise AttributeRefused(
+        f"{name} is no scheduler of {what}; it has {', '.join(has)} (EINVAL)",
+        f"{queue.name}: queue/scheduler",
+    )
+
+
+def _switch_single(
+    queue: RequestQueue, factory: Callable[[RequestQueue], Elevator] | None, name: str
+) -> None:
+    assert factory is not None and queue.legacy is not None
+    make = factory
+
+    def install() -> None:
+        if queue.elevator is not None:
+            queue.elevator.exit()
+        queue.last_merge = None
+        queue.elv_merge = ElvMerge(queue)
+        elevator = make(queue)
+        queue.elevator = elevator
+        queue.elevator_hooks = elevator.hooks
+        queue.elevator_name = name
+        elevator.init_hctx(queue.hctxs[0])
+
+    queue.legacy.switch_elevator(install, f"elv switch: {name}")
 
 
 def why_no_hw_tag(queue: RequestQueue) -> str:
@@ -154,12 +199,15 @@ def _make_sched_tags(queue: RequestQueue) -> None:
 
 def set_nr_requests(queue: RequestQueue, nr: int) -> None:
     """Write nr_requests: below 4 (BLKDEV_MIN_RQ) it becomes 4; refused above the driver's tags without a scheduler,
-    above 2048 with one (blk_mq_update_nr_requests)."""
+    above 2048 with one (blk_mq_update_nr_requests). On a single queue any number goes, at once."""
     if queue.bio_based:
         raise AttributeRefused(
             "a stacked device has no requests (EINVAL)", f"{queue.name}: queue/nr_requests"
         )
     nr = max(nr, 4)
+    if queue.legacy is not None:
+        queue.legacy.set_nr_requests(nr)
+        return
     if nr == queue.nr_requests and not queue.freeze_depth:
         return
     _check_nr_requests(queue, nr)

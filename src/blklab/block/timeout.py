@@ -90,6 +90,8 @@ class TimeoutTimer(Event):
         rq.status = status
         rq.move(RQ_COMPLETE)
         if rq.rq_flags & RQF_LOST:
+            if queue.legacy is not None:
+                return queue.legacy.request_fn.end(rq)
             return queue.driver.end(rq)
         rq.rq_flags |= RQF_TIMED_OUT
         return queue.end_bios(rq, status)

@@ -1,6 +1,6 @@
 """Tracepoints: what blktrace would have seen, as fixed-width records.
 
-What: Q G P U UT I M F X D R C A and messages, with blktrace's meaning. Every site tests one mask; nothing
+What: Q G S P U UT I M F X D R C A and messages, with blktrace's meaning. Every site tests one mask; nothing
 else is done while tracing is off. Everything that wants to see inside (trace files, stage latencies, tests,
 pictures) reads these.
 
@@ -57,6 +57,7 @@ ACTIONS: dict[int, tuple[str, str]] = {
     2048: ("C", "a request has completed"),
     4096: ("A", "a bio is remapped to another device"),
     8192: ("m", "a message of a scheduler or policy"),
+    16384: ("S", "a task sleeps until a request is free (single queue only)"),
 }
 LETTERS = {letter: bit for bit, (letter, _) in ACTIONS.items()}
 

@@ -156,12 +156,15 @@ def attributes(word: str) -> Table:
     """Attributes of a queue and of each scheduler, under their sysfs and debugfs names, and what they are at first."""
     from blklab.block.attributes import all_attributes
     from blklab.block.elevator import built_in_names
+    from blklab.block.features import SINGLE_QUEUE_SCHEDULERS
     from blklab.sim.build import build
     from blklab.sim.machine import load_machine
 
     rows: dict[str, list[str]] = {}
     for scheduler in ("none", *built_in_names()):
-        queue = next(iter(build(load_machine("default"), scheduler=scheduler).queues.values()))
+        # Those of the single queue on a kernel in which every device has one
+        machine = load_machine("default", kernel="3.0" if scheduler in SINGLE_QUEUE_SCHEDULERS else None)
+        queue = next(iter(build(machine, scheduler=scheduler).queues.values()))
         for path, item, owner in all_attributes(queue):
             whose = "" if scheduler == "none" else scheduler
             if path not in rows and path.split("/")[0] in (
@@ -196,6 +199,18 @@ def costs(word: str) -> Table:
     return ["costs", "what it is"], rows
 
 
+def cgroup_files(word: str) -> Table:
+    """Files of control groups: in which version, and what they are."""
+    from blklab.block.cgroup_files import all_files
+
+    rows = []
+    for file in sorted(all_files(), key=lambda file: (-max(file.versions), file.name)):
+        versions = " ".join(f"v{version}" for version in file.versions)
+        mode = ("r" if file.get else "") + ("w" if file.set else "")
+        rows.append([file.name, versions, mode, "" if file.on_root else "not root", file.help])
+    return ["file", "cgroup", "", "", "what it is"], rows
+
+
 # what, what it shows
 LISTS: dict[str, Callable[[str], Table]] = {
     "schedulers": schedulers,
@@ -206,6 +221,7 @@ LISTS: dict[str, Callable[[str], Table]] = {
     "formats": formats,
     "experiments": experiments,
     "attributes": attributes,
+    "cgroup-files": cgroup_files,
     "features": features,
     "costs": costs,
 }

@@ -82,7 +82,7 @@ are modelled."""
         metavar="TIME:PATH=VALUE",
         action="append",
         default=[],
-        help="write an attribute while the run goes, as 2s:queue/scheduler=kyber",
+        help="write an attribute or a control file while the run goes, as 2s:queue/scheduler=kyber",
     )
     run.add_argument(
         "--seed", metavar="N", type=_seed, help="seed of everything random but the jobs' offsets"
@@ -101,7 +101,7 @@ are modelled."""
         metavar="PATH",
         action="append",
         default=[],
-        help="also print attributes as they are at the end, to stderr: hctx0/dispatch_busy, 'sched/*'",
+        help="also print attributes as they are at the end, to stderr: hctx0/dispatch_busy, 'sched/*', 'cgroup/db/*'",
     )
     out.add_argument("--trace", metavar="FILE", help="write all tracepoints there, as blkparse prints them")
     return found

@@ -8,7 +8,8 @@ Theory of operation
 *What* a thread sends (device, offset, size, direction, order) comes from the capture; *when* it sends comes from
 the job file (engine, iodepth, batches) and the model's own completions. The k-th clone of a job section in the order
 of fio's threads gets the bios of that section's k-th task. With iodepth=1 the bios of one system call are one I/O,
-which is cut into bios as it was. A job of blkdiscard is its range: there the bios are the model's own.
+which is cut into bios as it was. A job of blkdiscard is its range: there the bios are the model's own. A case that was
+not traced runs its job files as they are: of it only rates are compared.
 
 Whatever the model cannot set up raises `NotYet` with the reason; nothing in the model knows of any capture.
 
@@ -21,9 +22,10 @@ Deliberate differences: what else ran in the guest (blktrace, the shell that sam
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blklab.block.attributes import attribute_paths, read, write
+from blklab.block.cgroup_files import files_of, write_file
 from blklab.block.consts import MAX_BIO_BYTES, TR_ALL
 from blklab.block.elevator import elevator_names
 from blklab.block.models import models
@@ -36,12 +38,13 @@ from blklab.sim.machine import Machine, MachineBuilder
 from blklab.sim.run import Member, Run
 from blklab.sim.timed import TimedWrite
 from blklab.workload.jobfile import parse_job_text
-from blklab.workload.jobspec import Clone, JobFile
+from blklab.workload.jobspec import Clone, JobFile, expand
 from blklab.workload.replay import ReplayStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from blklab.block.cgroup import Cgroup
     from blklab.sim.fio_thread import FioThread
     from blklab.workload.stream import Stream
 
@@ -92,18 +95,19 @@ def run_case(capture: Capture, costs: str = COSTS) -> ModelRun:
 
 def _run(capture: Capture, costs: str, run_bytes: int) -> ModelRun:
     ranges = capture.setup["jobs"][0]["kind"] in RANGE_JOBS
-    job_file, names = (JobFile((), (), (), ""), "") if ranges else _jobs(capture)
     machine = _machine(capture, costs)
     try:
         built = build(machine, SEED)
     except BlklabError as error:
         raise NotYet(str(error)) from None
     _write_attributes(capture, built)
+    _make_groups(capture, built)
     differences = _compare_attributes(capture, built)
     if ranges:
         return _run_ranges(capture, built, differences)
     try:
-        run = ReplayRun(built, job_file, capture, names, run_bytes)
+        processes = _processes(capture, built)
+        run = ReplayRun(built, processes, capture, run_bytes) if capture.bios else CaseRun(built, processes)
     except BlklabError as error:
         raise NotYet(str(error)) from None
     tracer = Tracer(built.host, TR_ALL)
@@ -153,17 +157,13 @@ def _check_supported(capture: Capture) -> None:
     for action in setup["actions"]:
         if action["path"] == "queue/scheduler" and action["value"] not in schedulers:
             raise NotYet(f"scheduler {action['value']}")
-    if setup["cgroups"]:
-        raise NotYet("cgroups")
-    if not setup["bios"]:
-        raise NotYet("it was not traced: there are no bios to replay")
     if all(job["kind"] in RANGE_JOBS for job in setup["jobs"]):
         return
     for job in setup["jobs"]:
         if job["kind"] != "fio":
             raise NotYet(f"jobs of {job['kind']} beside others")
-    if len(setup["jobs"]) > 1:
-        raise NotYet("several fio processes")
+    if len({job["group"] for job in setup["jobs"]}) > 1:
+        raise NotYet("fio processes one after another")
     for bio in capture.bios:
         if bio.rwbs not in PLAIN_BIOS | SYNC_BIOS:
             raise NotYet(f"bios like {bio.rwbs}")
@@ -193,7 +193,24 @@ def _machine(capture: Capture, costs: str) -> Machine:
             if key not in parameters[model]:
                 raise NotYet(f"parameter {key} of device model {model}")
             made.set_parameter(key, value, capture.case)
+    if setup["cgroups"]:
+        builder.cgroups.set_version(setup["cgroup_version"], capture.case)
     return builder.build()
+
+
+def _make_groups(capture: Capture, built: BuiltMachine) -> None:
+    # As they were set up, when the devices had their schedulers
+    tree = built.cgroups
+    if tree is None:
+        return
+    features = built.machine.features
+    for given in capture.setup["cgroups"]:
+        cgroup = tree.make(given["path"])
+        for name, text in given["files"].items():
+            if name not in files_of(cgroup, tree, features):
+                raise NotYet(name)
+            for line in text.splitlines():
+                write_file(cgroup, tree, name, line, features)
 
 
 def _write_attributes(capture: Capture, built: BuiltMachine) -> None:
@@ -233,27 +250,59 @@ def _compare_attributes(capture: Capture, built: BuiltMachine) -> list[str]:
     return differences
 
 
-def _jobs(capture: Capture) -> tuple[JobFile, str]:
-    # The one job file, and its name without suffix
-    name = capture.setup["jobs"][0]["file"]
-    try:
-        return parse_job_text(capture.files[name], name), name.rsplit(".", 1)[0]
-    except BlklabError as error:
-        raise NotYet(str(error)) from None
+def _processes(capture: Capture, built: BuiltMachine) -> list[Process]:
+    # The fio processes of the case, which ran side by side
+    found = []
+    for job in capture.setup["jobs"]:
+        name = job["file"]
+        cgroup = None
+        if built.cgroups is not None:
+            cgroup = built.cgroups.make(job["cgroup"] or "/")
+        found.append(Process(name.rsplit(".", 1)[0], parse_job_text(capture.files[name], name), cgroup))
+    return found
 
 
 # Running
 
 
-class ReplayRun(Run):
+class Process(NamedTuple):
+    """A fio process: the name of its job file without suffix, its jobs, and its control group."""
+
+    name: str
+    job_file: JobFile
+    cgroup: Cgroup | None
+
+
+class CaseRun(Run):
+    """A run of several fio processes at once: each numbers its threads from 1, which is what their seeds come from."""
+
+    def __init__(self, built: BuiltMachine, processes: Sequence[Process]) -> None:
+        jobs = [spec for process in processes for spec in process.job_file.jobs]
+        self.processes = [
+            (process, clone.job_number) for process in processes for clone in expand(process.job_file.jobs)
+        ]
+        super().__init__(built, JobFile(tuple(jobs), (), (), processes[0].job_file.source))
+        self.job_names = [
+            f"{process.name}/{member.clone.spec.name}.{member.clone.clone}"
+            for (process, _), member in zip(self.processes, self.members, strict=True)
+        ]
+
+    def _stream(self, clone: Clone, file_sizes_bytes: list[int]) -> Stream:
+        _, number = self.processes[clone.job_number - 1]
+        return super()._stream(replace(clone, job_number=number), file_sizes_bytes)
+
+    def _group(self, clone: Clone) -> Cgroup | None:
+        return self.processes[clone.job_number - 1][0].cgroup
+
+
+class ReplayRun(CaseRun):
     """A run whose threads send the bios of a capture."""
 
     def __init__(
-        self, built: BuiltMachine, job_file: JobFile, capture: Capture, file_name: str, run_bytes: int
+        self, built: BuiltMachine, processes: Sequence[Process], capture: Capture, run_bytes: int
     ) -> None:
-        super().__init__(built, job_file)
+        super().__init__(built, processes)
         self.run_bytes = run_bytes
-        self.job_names: list[str] = []
         self.sent: dict[int, list[list[SentBio]]] = {}
         tasks: dict[str, dict[int, list[SentBio]]] = {}
         for bio in capture.bios:
@@ -261,15 +310,17 @@ class ReplayRun(Run):
                 continue
             section = bio.job.rpartition(".")[0]
             tasks.setdefault(section, {}).setdefault(bio.task, []).append(bio)
-        for member in self.members:
+        for (process, _), member in zip(self.processes, self.members, strict=True):
             clone = member.clone
-            section = f"{file_name}/{clone.spec.name}"
+            section = f"{process.name}/{clone.spec.name}"
             mine = list(tasks.get(section, {}).values())
+            if sum(m.clone.spec is clone.spec for m in self.members) == 1:
+                # blk-throttle's worker sends what it held back of a thread
+                mine = [[bio for bios in mine for bio in bios]] if mine else mine
             if clone.clone >= len(mine):
                 raise BlklabError(f"no bios of clone {clone.clone} of {section}", capture.case)
             bios = mine[clone.clone]
             self.sent[clone.job_number] = _calls(bios) if clone.spec.iodepth == 1 else [[bio] for bio in bios]
-            self.job_names.append(f"{section}.{clone.clone}")
 
     def _stream(self, clone: Clone, file_sizes_bytes: list[int]) -> Stream:
         spec = clone.spec

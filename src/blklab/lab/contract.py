@@ -35,7 +35,8 @@ from blklab.block.consts import (
     STS_OK,
     STS_RESOURCE,
 )
-from blklab.block.elevator import Elevator
+from blklab.block.elevator import Elevator, find_elevator
+from blklab.block.hwqueue import HardwareQueue
 from blklab.block.switch import set_elevator
 from blklab.core.errors import AttributeRefused
 from blklab.lab.rig import MS, Rig, ScriptedDriver
@@ -50,7 +51,8 @@ NOT_A_NUMBER = "not-a-number"
 
 
 class Load(NamedTuple):
-    """What a scheduler is tried on. `batch`: bios a task submits at once (three or more are plugged)."""
+    """What a scheduler is tried on. `batch`: bios a task submits at once (three or more are plugged). `queue_plug`: a
+    single queue has the plug of before 2.6.39."""
 
     bios: Sequence[LoadBio]
     batch: int = 1
@@ -62,6 +64,12 @@ class Load(NamedTuple):
     budgets: int | None = None
     service_ns: int = 20_000
     nomerges: int = 0
+    queue_plug: bool = False
+
+
+def single_queue(choice: Choice) -> bool:
+    """Whether the scheduler is one of the single queue: then it is tried on that."""
+    return bool(getattr(find_elevator(choice), "single_queue", False))
 
 
 def random_load(source: random.Random) -> Load:
@@ -90,6 +98,7 @@ def random_load(source: random.Random) -> Load:
         source.choice([None, None, 1, 3]),
         source.choice([0, 1_000, 20_000, 3 * MS]),
         source.choice([0, 0, 0, 1, 2]),
+        source.random() < 0.5,
     )
 
 
@@ -98,7 +107,15 @@ def make_machine(choice: Choice, load: Load) -> Rig:
     driver = ScriptedDriver(service_ns=load.service_ns or 1, budgets=load.budgets)
     driver.answers.extend(load.answers)
     driver.endings.extend(load.endings)
-    rig = Rig(driver, load.nr_cpus, load.nr_hw_queues, load.depth)
+    single = single_queue(choice)
+    rig = Rig(
+        driver,
+        load.nr_cpus,
+        1 if single else load.nr_hw_queues,
+        load.depth,
+        features={"queue_plug": int(single and load.queue_plug)},
+        single_queue=single,
+    )
     rig.queue.limits.max_hw_discard_sectors = 2560
     rig.queue.limits.max_discard_sectors = 2560
     rig.queue.limits.discard_granularity_bytes = 512
@@ -133,8 +150,15 @@ def assert_finished(rig: Rig, load: Load) -> None:
     elevator = rig.queue.elevator
     if elevator is not None:
         for hctx in rig.queue.hctxs:
-            assert not elevator.has_work(hctx), f"has_work of hardware queue {hctx.index} with nothing left"
+            assert not _holds(elevator, hctx), f"has_work of hardware queue {hctx.index} with nothing left"
     rig.assert_clean()
+
+
+def _holds(elevator: Elevator, hctx: HardwareQueue) -> bool:
+    # On a single queue the path counts what the scheduler has; has_work is not asked
+    if elevator.queue.legacy is not None:
+        return elevator.queue.legacy.nr_sorted > 0
+    return elevator.has_work(hctx)
 
 
 # -- the contract ----------------------------------------------------------------------
@@ -172,7 +196,7 @@ def says_whether_it_has_work(choice: Choice, load: Load) -> None:
     held = rig.counts()["I"] - rig.counts()["D"] - sum(h.dispatch_list.count for h in rig.queue.hctxs)
     merged = sum(1 for r in rig.records("M") if r.nr_sectors) if load.nomerges < 2 else 0
     if held > merged:
-        assert any(elevator.has_work(hctx) for hctx in rig.queue.hctxs), f"it holds {held} requests"
+        assert any(_holds(elevator, hctx) for hctx in rig.queue.hctxs), f"it holds {held} requests"
     driver.service_ns = load.service_ns
     for rq in list(driver.held):
         driver.finish(rq)
@@ -183,10 +207,11 @@ def says_whether_it_has_work(choice: Choice, load: Load) -> None:
 def can_be_taken_off_under_load(choice: Choice, load: Load) -> None:
     """Switched on, off and resized again and again while I/O runs, it loses nothing."""
     rig = make_machine(choice, load)
+    other = "noop" if single_queue(choice) else "none"
     send(rig, load)
     for step, depth in enumerate((4, 64, 7, 300)):
         rig.run(rig.events.now_ns + load.service_ns * 2 + 10_000)
-        set_elevator(rig.queue, "none" if step % 2 == 0 else choice)
+        set_elevator(rig.queue, other if step % 2 == 0 else choice)
         try:
             write(rig.queue, "queue/nr_requests", str(depth))
         except AttributeRefused as refused:
@@ -262,7 +287,7 @@ def starves_nobody(choice: Choice, within_ns: int, op: int = OP_WRITE, depth: in
     returns after how long. Both at their default priorities, and the lonely one at the far end of the
     disk."""
     driver = ScriptedDriver(service_ns=MS)
-    rig = Rig(driver, nr_cpus=2, depth=2)
+    rig = Rig(driver, nr_cpus=2, depth=2, single_queue=single_queue(choice))
     set_elevator(rig.queue, choice)
     write(rig.queue, "queue/nr_requests", "64")  # nobody waits for a tag: what waits, waits in the scheduler
     stream, lonely = rig.senders

@@ -10,6 +10,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 from blklab.block.bio import Bio
+from blklab.block.cgroup import Cgroup, CgroupTree
+from blklab.block.cgroup_files import read_file, write_file
 from blklab.block.consts import (
     DONE,
     OP_READ,
@@ -24,10 +26,12 @@ from blklab.block.consts import (
 from blklab.block.driver import Driver
 from blklab.block.features import Features
 from blklab.block.hwqueue import HardwareQueue
+from blklab.block.legacy import LegacyPath
 from blklab.block.queue import RequestQueue
 from blklab.block.request import Request
 from blklab.block.tags import TagSet
 from blklab.block.trace import Record, Tracer
+from blklab.rqos.throttle import throttle_init
 from blklab.sim.cpu import MachineHost, Task
 from blklab.sim.events import EventQueue
 from blklab.sim.task_states import STEP_CONTINUE, STEP_SLEEP
@@ -178,6 +182,7 @@ class Rig:
         hctx_shared: bool = False,
         features: dict[str, int] | None = None,
         costs: list[int] | None = None,
+        single_queue: bool = False,
     ) -> None:
         self.events = EventQueue()
         self.host = MachineHost(self.events, nr_cpus)
@@ -197,9 +202,44 @@ class Rig:
         self.tracer = Tracer(self.host)
         for queue in self.queues:
             queue.checks = True
+            if single_queue:
+                LegacyPath(queue)
             queue.set_trace(self.tracer, TR_ALL)
         self.senders = [Sender(self.host, cpu, 100 + cpu) for cpu in range(nr_cpus)]
+        self.cgroups: CgroupTree | None = None
+        self.members: dict[tuple[str, int], Sender] = {}
         self.next_io = 0
+
+    def cgroup(self, path: str, version: int = 2) -> Cgroup:
+        """The control group of that path, made with its parents if it is not there. The first call gives the machine
+        control groups: before any bio."""
+        if self.cgroups is None:
+            self.cgroups = CgroupTree(version)
+            for queue in self.queues:
+                self.cgroups.add_queue(queue)
+                throttle_init(queue)
+        return self.cgroups.make(path)
+
+    def write_file(self, path: str, name: str, text: str) -> None:
+        """`echo TEXT > PATH/NAME` of a control group."""
+        group = self.cgroup(path)
+        assert self.cgroups is not None
+        write_file(group, self.cgroups, name, text, self.features)
+
+    def read_file(self, path: str, name: str) -> str:
+        """`cat PATH/NAME` of a control group."""
+        group = self.cgroup(path)
+        assert self.cgroups is not None
+        return read_file(group, self.cgroups, name, self.features)
+
+    def _member(self, path: str, cpu: int) -> Sender:
+        # The task of a control group on a CPU
+        if (path, cpu) not in self.members:
+            sender = Sender(self.host, cpu, 200 + len(self.members))
+            sender.cgroup = self.cgroup(path)
+            self.members[path, cpu] = sender
+            self.senders.append(sender)
+        return self.members[path, cpu]
 
     def bio(
         self,
@@ -222,10 +262,15 @@ class Rig:
         self.next_io += 1
         return bio
 
-    def send(self, *batches: Iterable[Bio], cpu: int = 0) -> Rig:
-        """Have a task submit batches (lists of bios) one after the other, from now on."""
-        sender = self.senders[cpu]
-        sender.batches.extend(list(batch) for batch in batches)
+    def send(self, *batches: Iterable[Bio], cpu: int = 0, cgroup: str | None = None) -> Rig:
+        """Have a task submit batches (lists of bios) one after the other, from now on; with `cgroup` ("/a") another
+        task, of that control group."""
+        sender = self.senders[cpu] if cgroup is None else self._member(cgroup, cpu)
+        for batch in batches:
+            bios = list(batch)
+            for bio in bios if cgroup is not None else ():
+                bio.submitter = sender
+            sender.batches.append(bios)
         self.host.wake(sender)
         return self
 
@@ -299,5 +344,15 @@ class Rig:
                 assert hctx.dispatch_list.count == 0 and hctx.nr_pending == 0
                 assert hctx.user.nr_active == 0
                 assert hctx.tags.bitmap.waiting == 0
+            legacy = queue.legacy
+            if legacy is not None:
+                assert (legacy.in_driver, legacy.nr_sorted, legacy.elvpriv, legacy.room.total()) == (
+                    0,
+                    0,
+                    0,
+                    0,
+                )
+                for side in (legacy.room.synchronous, legacy.room.asynchronous):
+                    assert side.sleepers.count == 0
             assert queue.stat.in_flight_read == 0 and queue.stat.in_flight_write == 0
         assert self.driver.budgets_out == 0

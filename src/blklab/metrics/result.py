@@ -107,6 +107,36 @@ class DiskUtil:
 
 
 @dataclass(slots=True)
+class CgroupDevice:
+    """What a control group, with those below it, has done on one device, in the figures of io.stat: submitted bytes and
+    bios. `share`: of all bytes read and written there, 0 to 1."""
+
+    name: str
+    rbytes: int = 0
+    wbytes: int = 0
+    rios: int = 0
+    wios: int = 0
+    dbytes: int = 0
+    dios: int = 0
+    share: float = 0.0
+
+
+@dataclass(slots=True)
+class CgroupResult:
+    """A control group: `path`, the devices on which it did something, the ns in which it did that (all of the run), and
+    the lines of its io.stat, where it has that file."""
+
+    path: str
+    devices: tuple[CgroupDevice, ...] = ()
+    elapsed_ns: int = 0
+    io_stat: tuple[str, ...] = ()
+
+    def rate(self, count: int) -> float:
+        """So many a second."""
+        return count * 1e9 / self.elapsed_ns if self.elapsed_ns else 0.0
+
+
+@dataclass(slots=True)
 class RunResult:
     """A whole run.
 
@@ -114,11 +144,12 @@ class RunResult:
     `time_text`, or in UTC where that is empty.
     `global_options` are those of a job file's [global] sections. `seed`, `kernel`, `machine`, `version` (of
     blklab) and `notes` say how the result came about; `attributes`: lines of those
-    asked for with --show.
+    asked for with --show. `cgroups`: the control groups, parents first; empty for a machine without.
     """
 
     jobs: list[JobResult] = field(default_factory=list)
     disk_util: list[DiskUtil] = field(default_factory=list)
+    cgroups: list[CgroupResult] = field(default_factory=list)
     global_options: dict[str, str] = field(default_factory=dict)
     timestamp_ms: int = 0
     time_text: str = ""

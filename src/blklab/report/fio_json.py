@@ -10,7 +10,8 @@ Unlike the text, the JSON shows every direction, with zeros where nothing was do
 their option is on and there are samples; json+ adds the histogram itself as "bins", value to count.
 
 Differences from fio: the time is what the caller says it is, by default in UTC. Control characters in names
-are escaped, as JSON demands. On request an object "blklab" at the end says how the result came about.
+are escaped, as JSON demands. On request an object "blklab" at the end says how the result came about. A machine
+with control groups has a list "cgroups" behind the disks, which fio does not have and its readers pass over.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from blklab.metrics.groups import (
     summarize,
 )
 from blklab.metrics.histogram import LatencyHistogram
-from blklab.metrics.result import DIRECTION_NAMES, READ, DiskUtil, RunResult
+from blklab.metrics.result import DIRECTION_NAMES, READ, CgroupResult, DiskUtil, RunResult
 from blklab.metrics.stats import Stat, ms_up
 from blklab.report.fio_text import BATCH_NAMES, DEPTH_NAMES, LATENCY_LINES, average_of, time_text
 
@@ -61,6 +62,8 @@ def document(result: RunResult, plus: bool = False, provenance: bool = False) ->
     root["jobs"] = [job_object(entry, groups[entry.first.groupid], plus) for entry in entries]
     if result.disk_util:
         root["disk_util"] = [disk_object(disk) for disk in result.disk_util]
+    if result.cgroups:
+        root["cgroups"] = [cgroup_object(group) for group in result.cgroups]
     if provenance:
         root["blklab"] = {
             "version": result.version,
@@ -231,6 +234,33 @@ def disk_object(disk: DiskUtil) -> Object:
             "aggr_util": agg.util_pct,
         }
     return out
+
+
+def cgroup_object(group: CgroupResult) -> Object:
+    """A control group: its figures on each device, in those of io.stat, and the lines of that file."""
+    devices: list[Value] = [
+        {
+            "name": device.name,
+            "rbytes": device.rbytes,
+            "wbytes": device.wbytes,
+            "rios": device.rios,
+            "wios": device.wios,
+            "dbytes": device.dbytes,
+            "dios": device.dios,
+            "read_iops": group.rate(device.rios),
+            "write_iops": group.rate(device.wios),
+            "read_bw_bytes": group.rate(device.rbytes),
+            "write_bw_bytes": group.rate(device.wbytes),
+            "share": device.share,
+        }
+        for device in group.devices
+    ]
+    return {
+        "path": group.path,
+        "elapsed_ns": group.elapsed_ns,
+        "devices": devices,
+        "io.stat": list(group.io_stat),
+    }
 
 
 def named(names: Sequence[str], shares: Sequence[float]) -> Object:

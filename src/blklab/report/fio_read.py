@@ -24,7 +24,15 @@ from blklab.metrics.buckets import NS_PER_MS
 from blklab.metrics.groups import DEPTH_FLOOR, LATENCY_FLOOR
 from blklab.metrics.histogram import LatencyHistogram
 from blklab.metrics.percentile import percentile_rank
-from blklab.metrics.result import DIRECTION_NAMES, READ, DiskUtil, JobResult, RunResult
+from blklab.metrics.result import (
+    DIRECTION_NAMES,
+    READ,
+    CgroupDevice,
+    CgroupResult,
+    DiskUtil,
+    JobResult,
+    RunResult,
+)
 from blklab.metrics.stats import DirectionStats, JobStats, Stat
 from blklab.report.fio_text import BATCH_NAMES, DEPTH_NAMES, LATENCY_LINES
 
@@ -66,6 +74,7 @@ def run_from(root: Json) -> RunResult:
     return RunResult(
         jobs=[job_from(job, global_options) for job in root["jobs"]],
         disk_util=[disk_from(disk) for disk in root.get("disk_util", [])],
+        cgroups=[cgroup_from(group) for group in root.get("cgroups", [])],
         global_options=global_options,
         timestamp_ms=timestamp_ms,
         **{name: own[name] for name in ("seed", "kernel", "machine", "version", "notes") if name in own},
@@ -186,6 +195,13 @@ def latency_from(stat: Stat, hist: LatencyHistogram, latency: Json) -> None:
             hist.add_many(value, rank - below)
             below = max(below, rank)
         hist.add_many(latency["max"], n - below)
+
+
+def cgroup_from(group: Json) -> CgroupResult:
+    """A control group, in a result of blklab's own."""
+    fields = ("name", "rbytes", "wbytes", "rios", "wios", "dbytes", "dios", "share")
+    devices = tuple(CgroupDevice(**{name: device[name] for name in fields}) for device in group["devices"])
+    return CgroupResult(group["path"], devices, group["elapsed_ns"], tuple(group["io.stat"]))
 
 
 def disk_from(disk: Json) -> DiskUtil:

@@ -17,7 +17,8 @@ What is shown depends on what was counted:
 
 Differences from fio: the time is what the caller says it is, by default in UTC. In the "mixed" line of
 unified_rw_reporting=both fio 3.33 shows 0 for IOPS and bandwidth; here they are the real ones. Not rendered:
-steadystate, block lifetime, cache hits, idle profile.
+steadystate, block lifetime, cache hits, idle profile. On a machine with control groups a table of them follows the disk
+statistics.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from blklab.metrics.groups import (
     summarize,
 )
 from blklab.metrics.histogram import LatencyHistogram
-from blklab.metrics.result import DIRECTION_NAMES, READ, WRITE, DiskUtil, JobResult, RunResult
+from blklab.metrics.result import DIRECTION_NAMES, READ, WRITE, CgroupResult, DiskUtil, JobResult, RunResult
 from blklab.metrics.stats import DirectionStats, Stat
 from blklab.report.num2str import byte_count, num2str, rate
 
@@ -67,6 +68,7 @@ def render_text(result: RunResult, header: bool = True) -> str:
     for group in groups:
         lines += group_lines(group)
     lines += disk_lines(result.disk_util)
+    lines += cgroup_lines(result.cgroups)
     return "".join(lines)
 
 
@@ -363,6 +365,28 @@ def disk_text(disk: DiskUtil, prefix: str) -> str:
         "util": f"{disk.util_pct:3.2f}%",
     }
     return ", ".join(f"{prefix}{name}={figure}" for name, figure in figures.items())
+
+
+def cgroup_lines(cgroups: Sequence[CgroupResult]) -> list[str]:
+    """ "Cgroups", which fio does not have: what each group with those below it did a second on each device, and its
+    share of the bytes there. Nothing without control groups."""
+    if not cgroups:
+        return []
+    rows = [["cgroup", "device", "iops", "bw (KiB/s)", "share"]]
+    for group in cgroups:
+        for device in group.devices or (None,):
+            if device is None:
+                rows.append([group.path, "-", "0/0", "0/0", "0.00%"])
+                continue
+            iops = f"{group.rate(device.rios):.0f}/{group.rate(device.wios):.0f}"
+            kib = f"{group.rate(device.rbytes) / 1024:.0f}/{group.rate(device.wbytes) / 1024:.0f}"
+            rows.append([group.path, device.name, iops, kib, f"{100 * device.share:.2f}%"])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
+        for row in rows
+    ]
+    return ["\nCgroups (read/write):\n", *lines]
 
 
 def average_of(members: Sequence[DiskUtil]) -> DiskUtil:

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 from blklab.block.consts import TR_ALL
 from blklab.block.trace import Tracer
 from blklab.sim.build import build
+from blklab.sim.cgroups import with_groups_for
 from blklab.sim.machine import Machine, load_machine
 from blklab.sim.run import FIRST_PID, Run
 from blklab.trace.blkparse import BlkparseWriter
@@ -59,6 +60,7 @@ def simulate(
         job = parse_job_file(Path(job))
     if not isinstance(machine, Machine):
         machine = load_machine(machine, settings=settings, kernel=kernel, costs=costs)
+    machine = with_groups_for(machine, job)
     built = build(machine, DEFAULT_SEED if seed is None else seed, scheduler)
     run = Run(built, job, at, show)
     if trace is None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blklab.block.attributes import write
+from blklab.block.cgroup import CgroupTree
 from blklab.block.elevator import Elevator
 from blklab.block.features import default_scheduler
 from blklab.block.memory import MemoryLayout
 from blklab.block.models import Shared, find_model, make_queue, settings_of
 from blklab.block.switch import set_elevator
 from blklab.core.errors import AttributeRefused, BlklabError, nearest
+from blklab.rqos.throttle import throttle_init
+from blklab.sim.cgroups import set_up_groups
 from blklab.sim.cpu import MachineHost
 from blklab.sim.events import EventQueue
 from blklab.sim.volume import Volume
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
 
 class BuiltMachine:
     """A machine that can run: its clock, its host, its queues by device name, `tops`: those that no other device is
-    made of, `memory`: how its pages lie (None: every one elsewhere), and what the user should know."""
+    made of, `memory`: how its pages lie (None: every one elsewhere), `cgroups`: its control groups (None: it has none),
+    and what the user should know."""
 
     def __init__(self, machine: Machine, seed: int) -> None:
         self.machine = machine
@@ -42,6 +46,7 @@ class BuiltMachine:
         self.volumes: list[Volume] = []
         self.tracer: Tracer | None = None
         self.memory = MemoryLayout(seed, machine.contiguous) if machine.contiguous else None
+        self.cgroups = None if machine.cgroups is None else CgroupTree(machine.cgroups.version)
 
     def queue(self, name: str, where: str | None = None) -> RequestQueue:
         """The queue of a device, named with or without /dev/. Raises BlklabError if there is none of that name."""
@@ -84,9 +89,15 @@ def build(machine: Machine, seed: int = 1, scheduler: str | type[Elevator] | Non
             _make(built, plan, shared)
             _set_up(built, plan.config, scheduler)
     built.queues = {config.name: shared.queues[config.name] for config in machine.devices}
+    single = [
+        f"{queue.name} ({queue.elevator_name})" for queue in built.queues.values() if queue.legacy is not None
+    ]
+    if single:
+        built.notes.append(f"with a single queue, as before blk-mq (legacy_request_fn): {', '.join(single)}")
     below = {name for plan in plans for name in plan.members}
     built.tops = [built.queues[config.name] for config in machine.devices if config.name not in below]
     built.volumes = [Volume(config, built.queues[config.device], seed) for config in machine.volumes]
+    set_up_groups(built)
     return built
 
 
@@ -151,6 +162,9 @@ def _make(built: BuiltMachine, plan: _Plan, shared: Shared) -> None:
         raise BlklabError(error.message, error.where or plan.where()) from None
     built.queues[config.name] = shared.queues[config.name]
     built.queues[config.name].limits.memory = built.memory
+    if built.cgroups is not None and built.queues[config.name].whole is None:
+        built.cgroups.add_queue(built.queues[config.name])
+        throttle_init(built.queues[config.name])
 
 
 def _set_up(built: BuiltMachine, config: DeviceConfig, scheduler: str | type[Elevator] | None) -> None:
@@ -192,6 +206,7 @@ def _check_chosen_once(config: DeviceConfig, scheduler: str | type[Elevator]) ->
 
 def _default_elevator(built: BuiltMachine, queue: RequestQueue) -> None:
     tag_set = queue.tag_set
-    name = default_scheduler(built.machine.features, tag_set.nr_hw_queues, tag_set.hctx_shared)
+    single = queue.legacy is not None
+    name = default_scheduler(built.machine.features, tag_set.nr_hw_queues, tag_set.hctx_shared, single)
     if name != "none":
         set_elevator(queue, name)

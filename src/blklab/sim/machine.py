@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from blklab.block.features import SCHEDULER_FEATURES, Features
 from blklab.core.errors import BlklabError, nearest
+from blklab.sim.cgroup_config import CgroupsBuilder, CgroupsConfig
 from blklab.sim.costs import CostTable, load_costs
 from blklab.sim.kernels import (
     DEFAULT_KERNEL,
@@ -93,7 +94,7 @@ class DeviceConfig:
 @dataclass(frozen=True, slots=True)
 class Machine:
     """Everything about a machine. `kernel` is as it was asked for; `features` is what it means. `contiguous`: the share
-    of memory pages that lie behind the one before them (block/memory.py)."""
+    of memory pages that lie behind the one before them (block/memory.py). `cgroups`: None without control groups."""
 
     name: str
     about: str
@@ -103,6 +104,7 @@ class Machine:
     devices: tuple[DeviceConfig, ...]
     contiguous: float = 0.0
     volumes: tuple[VolumeConfig, ...] = ()
+    cgroups: CgroupsConfig | None = None
 
     def notes(self) -> list[str]:
         """What a user should know about this machine: how its kernel differs in ways that are not built."""
@@ -184,6 +186,7 @@ class MachineBuilder:
         self.source = ""
         self.devices: dict[str, _DeviceBuilder] = {}
         self.volumes: dict[str, VolumeBuilder] = {}
+        self.cgroups = CgroupsBuilder()
         self._kernel = (DEFAULT_KERNEL, "")
         self._features: dict[str, tuple[str, str]] = {}
         self._costs = (DEFAULT_COSTS, "")
@@ -251,11 +254,6 @@ class MachineBuilder:
             where=kernel_where or "--kernel",
             override_wheres={name: where for name, (_, where) in self._features.items()},
         )
-        if not features.sched_none_mq:
-            raise BlklabError(
-                f"Linux {kernel} has no blk-mq (3.13 brought it), and the path before it is not built yet",
-                kernel_where,
-            )
         if not self.devices:
             raise BlklabError("the machine has no device: add a [device.NAME] with a model", self.source)
         devices = tuple(device.build() for device in self.devices.values())
@@ -281,6 +279,7 @@ class MachineBuilder:
             devices=devices,
             contiguous=self._contiguous,
             volumes=tuple(volumes),
+            cgroups=self.cgroups.build(features),
         )
 
 

@@ -11,10 +11,12 @@
     queue.iosched.read_lat_nsec = 2000000
     [volume.data]
     device = "nvme0n1"
+    [cgroup."/db"]
+    io.max = "nvme0n1 riops=20000"
 
 Below [device.NAME], `queue.*` are attribute writes in the order they stand there, `model` and `preset`
 choose what the device is, and every other key is a parameter of the model. [volume.NAME] puts a file system on
-a device (volume_config.py). `extends = "default"` (or a
+a device (volume_config.py), [cgroup."/PATH"] describes a control group (cgroup_config.py). `extends = "default"` (or a
 file) starts from another machine: keys given here replace its keys, devices of the same name are the same
 device. Presets are the files of sim/machines.
 
@@ -126,8 +128,16 @@ def _validate(content: dict[str, Any], lines: Lines) -> _MachineFile:
         parsed = _MachineFile.model_validate(content)
     except ValidationError as error:
         problems += [_problem(detail, lines) for detail in error.errors()]
-    if content.get("cgroup"):
-        problems.append(BlklabError("cgroups are not built yet", lines.where(("cgroup",))))
+    groups = content.get("cgroup")
+    if isinstance(groups, dict):
+        for name, keys in groups.items():
+            if name != "version" and not isinstance(keys, dict):
+                problems.append(
+                    BlklabError(
+                        f'cgroup.{name} should be a table, [cgroup."/{name}"], or version = 1',
+                        lines.where(("cgroup", name)),
+                    )
+                )
     devices = content.get("device")
     if isinstance(devices, dict):
         for name, keys in devices.items():
@@ -236,3 +246,10 @@ def _apply(builder: MachineBuilder, parsed: _MachineFile, lines: Lines) -> None:
         volume = builder.volume(name, lines.where(("volume", name)))
         for key, value in settings.items():
             volume.set(key, value, lines.where(("volume", name, key)))
+    for name, keys in parsed.cgroup.items():
+        if not isinstance(keys, dict):
+            builder.cgroups.set_version(keys, lines.where(("cgroup", name)))
+            continue
+        group = builder.cgroups.group(name, lines.where(("cgroup", name)))
+        for path, value in _flatten(keys):
+            group.set(".".join(path), value, lines.where(("cgroup", name, *path)), Path(lines.source).parent)

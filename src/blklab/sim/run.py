@@ -22,6 +22,7 @@ from blklab.core.clock import Event
 from blklab.core.errors import BlklabError
 from blklab.metrics.result import JobResult, RunResult
 from blklab.metrics.stats import JobStats
+from blklab.sim.cgroups import JobGroups, cgroup_results
 from blklab.sim.disk_util import disk_utils
 from blklab.sim.fio_phases import ENGINE_IO_URING, ENGINE_LIBAIO, ENGINE_NULL, ENGINE_SYNC
 from blklab.sim.fio_sync import OPENED, SyncingThread
@@ -34,6 +35,7 @@ from blklab.workload.iostream import make_stream, start_delay_ns
 from blklab.workload.jobspec import Clone, JobFile, JobSpec, expand
 
 if TYPE_CHECKING:
+    from blklab.block.cgroup import Cgroup
     from blklab.block.queue import RequestQueue
     from blklab.sim.build import BuiltMachine
     from blklab.sim.cpu import Task
@@ -96,7 +98,8 @@ class Run:
         self.waiting = list(self.members)
         self.load = [0] * built.host.nr_cpus
         self.files = JobFiles(built, [member.clone for member in self.members])
-        self.notes = [*built.notes, *job_file.notes, *self.files.notes]
+        self.groups = JobGroups(built, job_file)
+        self.notes = [*built.notes, *job_file.notes, *self.files.notes, *self.groups.notes]
         for spec in job_file.jobs:
             self.notes += [note for note in spec.notes if note not in self.notes]
             self._check(spec)
@@ -199,11 +202,17 @@ class Run:
         thread.ramp_ns = spec.ramp_time_ns
         if has_pace(spec):
             thread.pace = Pace(spec)
+        group = self._group(clone)
+        if built.cgroups is not None and group is not None:
+            built.cgroups.attach(thread, group)
         return thread
 
     def _stream(self, clone: Clone, file_sizes_bytes: list[int]) -> Stream:
         # The I/Os of one clone; a run that replays recorded ones has another
         return make_stream(clone.spec, clone.clone, clone.job_number, file_sizes_bytes, self.built.seed)
+
+    def _group(self, clone: Clone) -> Cgroup | None:
+        return self.groups.of(clone)
 
     def _place(self, spec: JobSpec, clone: int) -> int:
         allowed = list(spec.cpus_allowed) or list(range(len(self.load)))
@@ -256,6 +265,8 @@ class Run:
             if member.thread is task:
                 member.done = True
                 self.load[task.cpu] -= 1
+                if self.built.cgroups is not None:
+                    self.built.cgroups.tasks.remove(member.thread)
                 if member.clone.spec.exitall or (member.thread.error and member.clone.spec.exitall_on_error):
                     self.stop()
         if self.waiting:
@@ -328,6 +339,7 @@ class Run:
                 for queue in self._queues(m.clone.spec)
             }
             result.disk_util = disk_utils([q for q in built.queues.values() if q.name in used], now)
+        result.cgroups = cgroup_results(built, now)
         return result
 
 

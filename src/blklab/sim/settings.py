@@ -9,6 +9,8 @@ The forms of PATH (`SETTING_FORMS` is the table that help and errors show):
     cpu/count                    a key of [cpu]
     memory/contiguous            the key of [memory]
     volume/sunit                 a key of every [volume.NAME]
+    cgroup/db/io.max             a file of a control group, written behind what was written before
+    cgroup/db/jobs               the jobs that are in it; also cgroup/db/unit, and cgroup/version
     feature/kyber_ctx_queue      a feature of the kernel
     kernel                       the kernel version
 """
@@ -39,6 +41,11 @@ SETTING_FORMS: list[tuple[str, str, str]] = [
         "volume/KEY",
         "volume/max_extent=1m",
         "a key of every volume: sunit, swidth, agcount, log_size, max_extent, ...",
+    ),
+    (
+        "cgroup/GROUP/FILE",
+        "cgroup/db/io.max='sda riops=100'",
+        "a file of a control group (cgroup/GROUP/jobs: the jobs in it; cgroup/version)",
     ),
     ("feature/NAME", "feature/plug_lifo=0", "a feature of the kernel: `blklab list features`"),
     ("kernel", "kernel=5.10", "the kernel version"),
@@ -82,8 +89,10 @@ def apply_setting(builder: MachineBuilder, setting: str) -> None:
             raise BlklabError("the machine has no volume: add a [volume.NAME] with a device", where)
         for volume in builder.volumes.values():
             volume.set(parts[1], value, where)
-    elif first == "cgroup":
-        raise BlklabError("cgroups are not built yet", where)
+    elif parts == ["cgroup", "version"]:
+        builder.cgroups.set_version(value, where)
+    elif first == "cgroup" and len(parts) > 1:
+        builder.cgroups.group("/".join(parts[1:-1]), where).set(parts[-1], value, where, later=True)
     elif first in ("queue", "device") and len(parts) > 1:
         for name in _all_that_take(builder, parts):
             _set_on_device(builder, name, parts, value, where, every=True)
@@ -97,7 +106,17 @@ def apply_setting(builder: MachineBuilder, setting: str) -> None:
     else:
         known = [
             word
-            for word in ("queue", "device", "cpu", "memory", "volume", "feature", "kernel", *builder.devices)
+            for word in (
+                "queue",
+                "device",
+                "cpu",
+                "memory",
+                "volume",
+                "cgroup",
+                "feature",
+                "kernel",
+                *builder.devices,
+            )
             if word != first
         ]
         forms = ", ".join(form for form, _, _ in SETTING_FORMS)

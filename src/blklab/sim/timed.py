@@ -2,6 +2,7 @@
 
     --at 2s:queue/scheduler=kyber            every device, two seconds after the run began
     --at 500ms:nvme0n1/queue/nr_requests=64  one device
+    --at '3s:cgroup/db/io.max=sda riops=100' a control file
     --show 'hctx0/sched/*'                   attributes of every device, when the run has ended
 
 Theory of operation
@@ -24,6 +25,7 @@ from blklab.block.attributes import attribute_paths, read, write
 from blklab.block.elevator import find_elevator
 from blklab.core.clock import Event
 from blklab.core.errors import BlklabError, nearest
+from blklab.sim.cgroups import ROOT_NAME, TimedFileWrite, show_files, timed_write
 from blklab.sim.machine import check_scheduler
 from blklab.sim.settings import split_setting
 from blklab.workload.units import parse_time_us
@@ -64,7 +66,7 @@ class TimedWrite(Event):
 
 
 class Later(NamedTuple):
-    """One `--at` in parts. `device` is empty for all devices."""
+    """One `--at` in parts. `device` is empty for all devices, "cgroup" if `path` is that of a control file."""
 
     at_ns: int
     device: str
@@ -88,21 +90,28 @@ def parse_at(text: str) -> Later:
     where = f"--at {time}:{'/'.join(parts)}"
     if parts[0] in ATTRIBUTE_ROOTS or parts[0].startswith("hctx"):
         return Later(at_ns, "", "/".join(parts), value, where)
+    if parts[0] == ROOT_NAME and len(parts) > 1:
+        return Later(at_ns, ROOT_NAME, "/".join(parts[1:]), value, where)
     if len(parts) < 3 or parts[1] not in ATTRIBUTE_ROOTS:
         raise BlklabError(
             f"{'/'.join(parts)!r} cannot be written while a run goes; accepted are attributes: "
-            "queue/ATTRIBUTE of every device, DEVICE/queue/ATTRIBUTE of one",
+            "queue/ATTRIBUTE of every device, DEVICE/queue/ATTRIBUTE of one, and cgroup/GROUP/FILE",
             where,
         )
     return Later(at_ns, parts[0], "/".join(parts[1:]), value, where)
 
 
-def schedule(built: BuiltMachine, later: Sequence[str]) -> list[TimedWrite]:
+def schedule(built: BuiltMachine, later: Sequence[str]) -> list[TimedWrite | TimedFileWrite]:
     """Puts the writes of `--at` options into the event queue. Raises BlklabError for what can be seen to be
     wrong."""
-    writes = []
+    writes: list[TimedWrite | TimedFileWrite] = []
     for text in later:
         one = parse_at(text)
+        if one.device == ROOT_NAME:
+            file = timed_write(built, one.path, one.value, one.where)
+            built.events.at(one.at_ns, file)
+            writes.append(file)
+            continue
         queues = [built.queue(one.device, one.where)] if one.device else list(built.queues.values())
         if one.path == "queue/scheduler":
             check_scheduler(built.machine.features, one.value, one.where)
@@ -124,7 +133,9 @@ def schedule(built: BuiltMachine, later: Sequence[str]) -> list[TimedWrite]:
     return writes
 
 
-def check_patterns(built: BuiltMachine, patterns: Sequence[str], writes: Sequence[TimedWrite]) -> None:
+def check_patterns(
+    built: BuiltMachine, patterns: Sequence[str], writes: Sequence[TimedWrite | TimedFileWrite]
+) -> None:
     """Raises BlklabError for a `--show` pattern that no attribute of the machine as it is now fits.
 
     Those of a scheduler that comes later cannot be known yet.
@@ -144,10 +155,10 @@ def check_patterns(built: BuiltMachine, patterns: Sequence[str], writes: Sequenc
 
 def show(built: BuiltMachine, patterns: Sequence[str]) -> list[str]:
     """Lines "nvme0n1/queue/nr_requests: 256" of all attributes whose path, with or without the device, fits a
-    pattern."""
+    pattern, and of control files ("cgroup/db/io.max: ...")."""
     lines = []
     for queue in built.queues.values():
         for path in attribute_paths(queue):
             if any(fnmatchcase(path, p) or fnmatchcase(f"{queue.name}/{path}", p) for p in patterns):
                 lines.append(f"{queue.name}/{path}: {read(queue, path)}")
-    return lines
+    return [*lines, *show_files(built, patterns)]

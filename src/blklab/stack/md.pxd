@@ -4,7 +4,9 @@ from blklab.core.charging cimport charge
 from blklab.core.host cimport Host
 from blklab.core.steps cimport STEP_BIO_ALLOC, STEP_MD_MAP
 from blklab.block.bio cimport Bio, BioEnd
-from blklab.block.consts cimport DONE, F_NOMERGE, F_PREFLUSH, OP_WRITE, STS_OK, WAIT
+from blklab.block.cgroup cimport QueueGroups
+from blklab.block.consts cimport (DONE, F_BPS_THROTTLED, F_NOMERGE, F_PREFLUSH, F_RELEASED, OP_WRITE, STS_IOERR,
+                                  STS_OK, WAIT)
 from blklab.block.daemon cimport Daemon
 from blklab.block.queue cimport RequestQueue
 from blklab.block.sbitmap cimport Waiter, WaitQueue
@@ -21,6 +23,7 @@ cdef class Member:
 cdef class MdDevice(Stacked):
     cdef public int64_t chunk_sectors
     cdef readonly list members
+    cdef public bint broken
     cdef MdCounting counting
     cdef readonly Bio flushing
     cdef readonly int64_t flush_pending, flush_start_ns, prev_flush_start_ns
@@ -32,6 +35,7 @@ cdef class MdDevice(Stacked):
     cpdef int make_request(self, Submitter submitter, Bio bio) except -1
     @cython.locals(taken=int)
     cpdef int submit_bio(self, Submitter submitter, Bio bio) except -1
+    cpdef bint waits_inside(self, Bio bio) except -1
     @cython.locals(queue=RequestQueue, now=int64_t, clone=Bio)
     cpdef Bio account_bio(self, Bio bio)
     cpdef Bio cut(self, Bio bio, int64_t nr_sectors)

@@ -4,6 +4,8 @@ What: `MdDevice` is the base of md's devices. A personality defines `run` (its l
 
 Theory of operation (md_submit_bio of 6.1)
 ------------------------------------------
+    broken      after a member has failed that the array cannot do without (MD_BROKEN, set by raid1, raid10 and raid5),
+                each write that comes ends with an I/O error; what is in the array already goes on
     limits      the bio is cut to the device's limits (X), which for raid0 is a chunk; so md cuts where dm would not
     flush       a bio with PREFLUSH waits until one flush of all members has been done that began after it came. One
                 flush runs at a time and serves all that came before it began. Then an empty bio ends, and another is
@@ -15,7 +17,8 @@ bio (C on the md device). Without, the bio itself is sent on to the member and h
 
 Members are assembled without metadata (mdadm --build) unless `data_offset` says where their data begins.
 
-Deliberate differences: no reshape, no bitmap, no suspension, no metadata writes.
+Deliberate differences: no reshape, no bitmap, no suspension, no metadata writes. Kernels of before MD_BROKEN, which
+went on sending writes to the last member, have it as well.
 """
 
 from __future__ import annotations
@@ -39,7 +42,17 @@ if TYPE_CHECKING:
     from blklab.core.host import Host
 
 if not cython.compiled:
-    from blklab.block.consts import DONE, F_NOMERGE, F_PREFLUSH, OP_WRITE, STS_OK, WAIT
+    from blklab.block.consts import (
+        DONE,
+        F_BPS_THROTTLED,
+        F_NOMERGE,
+        F_PREFLUSH,
+        F_RELEASED,
+        OP_WRITE,
+        STS_IOERR,
+        STS_OK,
+        WAIT,
+    )
     from blklab.core.charging import charge
     from blklab.core.steps import STEP_BIO_ALLOC, STEP_MD_MAP
     from blklab.stack.answers import GO_ON
@@ -71,6 +84,7 @@ class MdDevice(Stacked):
         offset = settings.get("data_offset", 0) >> 9
         self.chunk_sectors = settings.get("chunk", 0) >> 9
         self.members: list[Member] = []
+        self.broken = False
         for number, queue in enumerate(self.slaves):
             if queue.size_sectors < offset + max(self.chunk_sectors, 1):
                 raise BlklabError(
@@ -106,6 +120,8 @@ class MdDevice(Stacked):
 
     def submit_bio(self, submitter: Submitter, bio: Bio) -> int:
         """md_submit_bio."""
+        if self.broken and bio.op & 1 and submitter is not self.worker and not self.waits_inside(bio):
+            return self.queue.end_bio(bio, STS_IOERR)
         bio = submitter.split_to_limits(bio)
         bio.flags &= ~F_NOMERGE
         if bio.flags & F_PREFLUSH:
@@ -113,6 +129,10 @@ class MdDevice(Stacked):
             if taken != GO_ON:
                 return taken
         return self.make_request(submitter, bio)
+
+    def waits_inside(self, bio: Bio) -> bool:
+        """Whether the bio has been taken, and is given again as what it had to wait for has come."""
+        return bio in self.came_ns
 
     # -- counting, cutting --------------------------------------------------------------
 
@@ -143,6 +163,7 @@ class MdDevice(Stacked):
         charge(self.host, STEP_MD_MAP)
         before = bio.sector
         bio.queue = member.queue
+        bio.flags &= ~F_BPS_THROTTLED  # bio_set_dev
         bio.sector = sector + member.data_offset
         self.trace_remap(bio, before)
         return submitter.submit_noacct(bio)
@@ -211,6 +232,8 @@ class MdDevice(Stacked):
         if bio.nr_sectors == 0:
             return self.queue.end_bio(bio, STS_OK)
         bio.flags &= ~F_PREFLUSH
+        if self.queue.blkcg is not None:
+            bio.flags |= F_RELEASED  # it goes on from where it was, behind blk-throttle
         self.worker.given.append(bio)
         return 0
 

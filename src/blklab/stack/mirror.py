@@ -12,8 +12,9 @@ Theory of operation (raid1.c, raid10.c of 6.1)
              the task until that is flushed, or else at once, they were given to the thread, which sends them under a
              plug
     error    of a member, in the thread: it is out (faulty), if the array can do without it. A read is sent to another
-             one. A write has succeeded if one member has it. If nothing is left the bio ends with an I/O error, and so
-             do all that follow; the last member is never put out
+             one. A write has succeeded if one member has it. If nothing is left the bio ends with an I/O error. The
+             last member is never put out; but if it was it that failed to write, the array is broken, and writes
+             that follow end with an I/O error (md.py)
 
 A bio is counted for the array itself, and ends itself (no clone of md's counts it).
 
@@ -192,9 +193,13 @@ class MirrorDevice(MdDevice):
 
     def fail_member(self, member: Member) -> None:
         """md_error: put it out, unless the array would be lost with it."""
-        if not member.faulty and self.can_lose(member):
-            member.faulty = True
-            self.degraded += 1
+        if member.faulty:
+            return
+        if not self.can_lose(member):
+            self.broken = True
+            return
+        member.faulty = True
+        self.degraded += 1
 
     def start(self, submitter: Submitter, io: MirrorIo) -> int:
         """raid1_make_request, of an I/O that lies on the same members as a whole: DONE."""

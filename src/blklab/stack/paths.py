@@ -38,6 +38,12 @@ class Paths:
         if len({path.size_sectors for path in self.queues}) != 1:
             sizes = ", ".join(f"{path.name} {path.size_sectors}" for path in self.queues)
             raise BlklabError(f"multipath: paths lead to one disk, so all have its size, not {sizes} sectors")
+        single = [path.name for path in self.queues if path.legacy is not None]
+        if single:
+            raise BlklabError(
+                f"multipath: {', '.join(single)} has a single queue (legacy_request_fn), "
+                f"over which multipath is not built; use disks on blk-mq"
+            )
         self.nr_paths = len(self.queues)
         self.rr_min_io = settings["rr_min_io"]
         self.queue_if_no_path = settings["queue_if_no_path"]

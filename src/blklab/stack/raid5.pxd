@@ -41,6 +41,7 @@ cdef class Raid5(MdDevice):
     cdef readonly list reads_to_retry
 
     cpdef fail_member(self, Member member)
+    cpdef bint waits_inside(self, Bio bio) except -1
     @cython.locals(chunk=int64_t, number=int64_t, row=int64_t, parity=int64_t)
     cpdef int64_t compute_sector(self, int64_t sector) noexcept
     @cython.locals(request=StripeRequest, waiters=WaitQueue)

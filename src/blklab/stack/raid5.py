@@ -178,10 +178,16 @@ class Raid5(MdDevice):
         queue.size_sectors = smallest // chunk * chunk * (self.disks - 1)
 
     def fail_member(self, member: Member) -> None:
-        """raid5_error."""
+        """raid5_error. After the second one the array is broken."""
         if not member.faulty:
             member.faulty = True
             self.degraded += 1
+            if self.degraded > 1:
+                self.broken = True
+
+    def waits_inside(self, bio: Bio) -> bool:
+        """For a stripe, or for a flush."""
+        return bio in self.waiting or MdDevice.waits_inside(self, bio)
 
     def compute_sector(self, sector: int) -> int:
         """raid5_compute_sector: where on its member a sector of the array lies; `dd_idx` says on which."""

@@ -30,7 +30,7 @@ MESSAGE = next(bit for bit, (letter, _) in ACTIONS.items() if letter == "m")
 
 # Action letter -> what follows; a flush has no sector
 ENDINGS: dict[str, str] = {
-    **dict.fromkeys(("Q", "G", "I", "D", "M", "F"), "{sector} + {nr_sectors} [{name}]"),
+    **dict.fromkeys(("Q", "G", "S", "I", "D", "M", "F"), "{sector} + {nr_sectors} [{name}]"),
     "C": "{sector} + {nr_sectors} [{status}]",
     "R": "{sector} + {nr_sectors} [{status}]",
     "X": "{sector} / {extra} [{name}]",

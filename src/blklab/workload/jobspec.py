@@ -126,6 +126,8 @@ class JobSpec:
     prio: int
     prioclass: int
     prio_given: bool
+    cgroup: str
+    cgroup_weight: int
     # what is reported
     group_reporting: bool
     new_group: bool

@@ -402,9 +402,23 @@ JOB_OPTIONS: tuple[Option, ...] = (
     ),
     *rows(
         "cgroup",
-        ("cgroup", TEXT, "", NO, "run in this control group"),
-        ("cgroup_nodelete", BOOL, "0", NO, "keep the control group", {"harmless": ("0",)}),
-        ("cgroup_weight", INT, "", NO, "weight of the control group", {"low": 100, "high": 1000}),
+        ("cgroup", TEXT, "", YES, "run in this control group, which is made if it is not there"),
+        (
+            "cgroup_nodelete",
+            BOOL,
+            "0",
+            NONE,
+            "keep the control group",
+            {"why": "control groups stay to the end of a run, so that their results can be read"},
+        ),
+        (
+            "cgroup_weight",
+            INT,
+            "",
+            YES,
+            "weight of the control group (blkio.weight: cgroup v1)",
+            {"low": 100, "high": 1000},
+        ),
     ),
     *rows(
         "job",

@@ -305,6 +305,8 @@ class _Resolver:
             cpus_allowed_policy=self.word("cpus_allowed_policy"),
             prio=values["prio"],
             prioclass=values["prioclass"],
+            cgroup=str(values.get("cgroup") or ""),
+            cgroup_weight=int(values.get("cgroup_weight") or 0),
             prio_given=self.settings.is_given("prio") or self.settings.is_given("prioclass"),
             group_reporting=values["group_reporting"],
             new_group=values["new_group"],
