@@ -393,3 +393,19 @@ def test_a_limit_is_set_and_taken_away_while_a_job_runs() -> None:
     ios = result.jobs[0].stats.read.done_ios
     assert 500 + 1600 + 200 - 400 <= ios <= 500 + 1600 + 200 + 400
     assert result.attributes == ["cgroup/db/io.max: 259:0 rbps=max wbps=max riops=2000 wiops=max"]
+
+
+def test_case_36_bfq_reads_its_own_file() -> None:
+    """The same with bfq: io.weight does nothing there either, io.bfq.weight of 100 and 900 is a tenth and nine."""
+    placed = ["cgroup/a/jobs=a", "cgroup/b/jobs=b", "queue/iosched/low_latency=0", "queue/nr_requests=128"]
+
+    def shares(file: str) -> list[float]:
+        weights = [f"cgroup/a/{file}=100", f"cgroup/b/{file}=900"]
+        long = "runtime=400ms"
+        result = simulate(
+            jobs("[a]", long, "[b]", long, "offset=50%"), "null", "bfq", settings=[*SLOW, *placed, *weights]
+        )
+        return [by_path(result)[path].devices[0].share for path in ("/a", "/b")]
+
+    assert shares("io.weight") == [pytest.approx(0.5, abs=0.05), pytest.approx(0.5, abs=0.05)]
+    assert shares("io.bfq.weight") == [pytest.approx(0.1, abs=0.03), pytest.approx(0.9, abs=0.03)]
