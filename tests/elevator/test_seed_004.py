@@ -34,7 +34,7 @@ def test_the_writers_lose_half(tool: ModuleType) -> None:
     assert two.writers_kb_s == pytest.approx(30_587, rel=0.25)
     # By weight: in turns of equal length it had a fifth, in its group two thirds
     assert 2 < two.reader_kb_s / one.reader_kb_s < 5
-    assert two.events["idled"] > one.events["idled"] > 10 * one.events["preempted"]
+    assert two.events["idled"] > one.events["idled"] > 50 > one.events["preempted"]
 
 
 def test_the_reader_loses_where_nobody_is_idled_for(tool: ModuleType) -> None:
@@ -53,7 +53,7 @@ def test_without_deep_queues_weights_decide_nothing_and_the_disk_is_what_a_read_
     row = tool.measure(tool.APART._replace(settings=tool.SHALLOW), 10)
 
     assert row.waits_ms < 2 and row.device_ms > 100
-    assert row.events["preempted"] > 50 > 10 * row.events["idled"]
+    assert row.events["preempted"] > 50 and row.events["idled"] < 10
 
 
 def test_isolation_counts_once_queues_are_no_longer_idled_for(tool: ModuleType) -> None:
