@@ -180,3 +180,8 @@ def test_one_queue_lock_does_not_scale_and_many_queues_do(tmp_path: Path) -> Non
     assert eight_mq > 5 * eight
     # Alone on the device the two ways differ little
     assert 0.8 * one_mq < one < one_mq
+
+
+def test_on_a_blk_mq_queue_deadline_is_an_alias(tmp_path: Path) -> None:
+    built = machine(tmp_path, "6.1", '[device.nullb0]\nmodel = "null"\n', "queue/scheduler=deadline")
+    assert "[mq-deadline]" in str(read(built.queues["nullb0"], "queue/scheduler"))

@@ -295,8 +295,8 @@ def _number(key: str, value: int | str, allowed: Sequence[int], text: str, where
 
 def check_scheduler(features: Features, name: str, where: str) -> None:
     """Raises BlklabError if the kernel of `features` lacks the scheduler `name`; says which there are."""
-    if scheduler_available(features, name):
-        return
+    if scheduler_available(features, name) or (name == "deadline" and features.sched_mq_deadline):
+        return  # deadline is mq-deadline's alias
     history = feature_history(SCHEDULER_FEATURES[name])
     since = next(version for version, value in history if value)
     gone = next((version for version, value in history if not value and version != history[0][0]), None)
