@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from blklab.block.cgroup import POLICY_CFQ, BlkcgPolicy, Blkg, Cgroup, CgroupTree, device_number
 from blklab.block.cgroup_files import CgroupFile, device_line, register_files
+from blklab.block.rwstat import RwStat
 from blklab.core.errors import BlklabError
 from blklab.elevator.cfq.cfqq import CfqGroup
 from blklab.elevator.cfq.params import (
@@ -29,7 +30,6 @@ from blklab.elevator.cfq.params import (
     WEIGHT_V2_MAX,
     WEIGHT_V2_MIN,
 )
-from blklab.elevator.cfq.stats import RwStat
 
 if TYPE_CHECKING:
     from blklab.block.features import Features
@@ -226,7 +226,10 @@ def _sum(cgroup: Cgroup, queue: RequestQueue, pick: Callable[[Any], Any], zero: 
         cfqg = blkg.pd[POLICY_CFQ]
         if isinstance(cfqg, CfqGroup):
             value = pick(cfqg.stats)
-            total = total.plus(value) if isinstance(value, RwStat) else total + value
+            if isinstance(total, RwStat):
+                total.add_all(value)
+            else:
+                total += value
     return total
 
 

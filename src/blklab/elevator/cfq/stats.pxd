@@ -1,13 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
-from blklab.block.consts cimport OP_DISCARD
-
-@cython.final
-cdef class RwStat:
-    cdef public int64_t read, write, discard, sync, async_
-
-    cpdef void add(self, int op, bint sync, int64_t value) noexcept
-    cpdef int64_t total(self) noexcept
+from blklab.block.rwstat cimport RwStat
 
 @cython.final
 cdef class GroupStats:

@@ -1,53 +1,11 @@
 """The statistics of a group on one device: what the blkio files of CFQ show (cfqg_stats).
 
-Counters by direction are also counted as synchronous or asynchronous, as in the kernel. Times are
-nanoseconds. What the kernel has only with CONFIG_DEBUG_BLK_CGROUP is always kept.
+Times are nanoseconds. What the kernel has only with CONFIG_DEBUG_BLK_CGROUP is always kept.
 """
 
 from __future__ import annotations
 
-import cython
-
-if not cython.compiled:
-    from blklab.block.consts import OP_DISCARD
-
-
-class RwStat:
-    """One counter by direction (blkg_rwstat)."""
-
-    def __init__(self) -> None:
-        self.read = 0
-        self.write = 0
-        self.discard = 0
-        self.sync = 0
-        self.async_ = 0
-
-    def add(self, op: int, sync: bool, value: int) -> None:
-        """Count `value` for a request of this kind."""
-        if op == OP_DISCARD:
-            self.discard += value
-        elif op & 1:
-            self.write += value
-        else:
-            self.read += value
-        if sync:
-            self.sync += value
-        else:
-            self.async_ += value
-
-    def total(self) -> int:
-        """Reads and writes."""
-        return self.read + self.write + self.discard
-
-    def plus(self, other: RwStat) -> RwStat:
-        """The sum of two."""
-        result = RwStat()
-        result.read = self.read + other.read
-        result.write = self.write + other.write
-        result.discard = self.discard + other.discard
-        result.sync = self.sync + other.sync
-        result.async_ = self.async_ + other.async_
-        return result
+from blklab.block.rwstat import RwStat
 
 
 class GroupStats:
