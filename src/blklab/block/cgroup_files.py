@@ -57,7 +57,8 @@ _FILES: dict[str, tuple[CgroupFile, ...]] = {}
 
 
 def register_files(policy: str, files: tuple[CgroupFile, ...]) -> None:
-    """These are the files of `policy`; a second call replaces them."""
+    """These are the files of `policy`; a second call replaces them. A copy of a scheduler, loaded by its path,
+    registers them for the original too, so their functions may not ask for the class of what a policy keeps."""
     _FILES[policy] = files
 
 

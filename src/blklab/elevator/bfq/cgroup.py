@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from blklab.block.cgroup import POLICY_BFQ, BlkcgPolicy, Blkg, Cgroup, CgroupTree, device_number
 from blklab.block.cgroup_files import CgroupFile, device_line, register_files
@@ -78,8 +78,8 @@ class BfqGroupPolicy(BlkcgPolicy):
 
 
 def _group(blkg: Blkg) -> BfqGroup | None:
-    group = blkg.pd[POLICY_BFQ]
-    return group if isinstance(group, BfqGroup) else None
+    # Not by its class: the scheduler may be a copy of this one, loaded by its path, and the files belong to both
+    return cast("BfqGroup | None", blkg.pd[POLICY_BFQ])
 
 
 def _set_default(cgroup: Cgroup, value: int) -> None:

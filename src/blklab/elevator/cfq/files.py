@@ -14,7 +14,7 @@ requests and bytes are counted at dispatch, as until 4.2, by all kernels; a weig
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from blklab.block.cgroup import POLICY_CFQ, BlkcgPolicy, Blkg, Cgroup, CgroupTree, device_number
 from blklab.block.cgroup_files import CgroupFile, device_line, register_files
@@ -47,12 +47,12 @@ class Weights:
 
 def weights_of(cgroup: Cgroup, version: int) -> Weights:
     """The weights of a group in a tree of that version; the defaults, if none was written."""
-    weights = cgroup.cpd[POLICY_CFQ]
-    if not isinstance(weights, Weights):
+    weights: Any = cgroup.cpd[POLICY_CFQ]  # not by its class: a copy of this module may have made it
+    if weights is None:
         default = WEIGHT_DEFAULT if version == 1 else WEIGHT_V2_DEFAULT
         weights = Weights(default * 2 if cgroup.is_root else default)
         cgroup.cpd[POLICY_CFQ] = weights
-    return weights
+    return cast(Weights, weights)
 
 
 def new_group(queue: RequestQueue, now_ticks: int, blkg: Blkg | None, parent: CfqGroup | None) -> CfqGroup:
@@ -85,8 +85,8 @@ class CfqGroupPolicy(BlkcgPolicy):
 
     def pd_reset_stats(self, blkg: Blkg) -> None:
         """blkio.reset_stats."""
-        cfqg = blkg.pd[POLICY_CFQ]
-        if isinstance(cfqg, CfqGroup):
+        cfqg: Any = blkg.pd[POLICY_CFQ]
+        if cfqg is not None:
             cfqg.stats.reset()
 
 
@@ -96,8 +96,8 @@ class CfqGroupPolicy(BlkcgPolicy):
 def groups_of(cgroup: Cgroup) -> Iterator[tuple[Blkg, CfqGroup]]:
     """The group on each device that CFQ schedules, the newest first."""
     for blkg in reversed(list(cgroup.blkgs.values())):
-        cfqg = blkg.pd[POLICY_CFQ]
-        if isinstance(cfqg, CfqGroup):
+        cfqg: Any = blkg.pd[POLICY_CFQ]
+        if cfqg is not None:
             yield blkg, cfqg
 
 
@@ -140,8 +140,8 @@ def _write_device_weight(cgroup: Cgroup, text: str, tree: CgroupTree, leaf: bool
         value = _number(cgroup, tree, word, tree.version == 1)
     if queue.blkcg is None or queue.blkcg.policies[POLICY_CFQ] is None:
         raise BlklabError(f"{queue.name} is not scheduled by cfq (EOPNOTSUPP)")
-    cfqg = queue.blkcg.lookup_create(cgroup).pd[POLICY_CFQ]
-    assert isinstance(cfqg, CfqGroup)
+    cfqg: Any = queue.blkcg.lookup_create(cgroup).pd[POLICY_CFQ]
+    assert cfqg is not None
     weights = weights_of(cgroup, tree.version)
     if leaf:
         cfqg.dev_leaf_weight = value
@@ -223,8 +223,8 @@ def _sum(cgroup: Cgroup, queue: RequestQueue, pick: Callable[[Any], Any], zero: 
     # Of the group and all below it on one device
     total = zero
     for blkg in cgroup.blkgs[queue.number].walk():
-        cfqg = blkg.pd[POLICY_CFQ]
-        if isinstance(cfqg, CfqGroup):
+        cfqg: Any = blkg.pd[POLICY_CFQ]
+        if cfqg is not None:
             value = pick(cfqg.stats)
             if isinstance(total, RwStat):
                 total.add_all(value)
