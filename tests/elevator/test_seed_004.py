@@ -13,6 +13,9 @@ from types import ModuleType
 
 import pytest
 
+from blklab import simulate
+from blklab.workload.jobfile import parse_job_file
+
 pytestmark = pytest.mark.compiled_only
 
 
@@ -60,3 +63,17 @@ def test_isolation_counts_once_queues_are_no_longer_idled_for(tool: ModuleType) 
     shared, isolated = (way for way in tool.WAYS if "2.6.37" in way.name)
 
     assert tool.measure(isolated, 5).reader_kb_s > 5 * tool.measure(shared, 5).reader_kb_s
+
+
+def test_the_example_is_the_tool_s_row(tool: ModuleType) -> None:
+    job = parse_job_file(Path(__file__).resolve().parents[2] / "examples" / "groups-2009.fio")
+    result = simulate(job, "groups-2009")
+    row = tool.measure(tool.APART)
+
+    assert sum(job.stats.write.bytes for job in result.jobs) / 30_000 == pytest.approx(
+        row.writers_kb_s, rel=0.01
+    )
+    assert sum(job.stats.read.bytes for job in result.jobs) / 30_000 == pytest.approx(
+        row.reader_kb_s, rel=0.01
+    )
+    assert {group.path for group in result.cgroups} >= {"/test1", "/test2"}
