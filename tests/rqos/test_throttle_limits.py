@@ -39,7 +39,8 @@ def test_iops_in_every_window_and_in_the_long_run(iops: int, kernel: str, phase:
 
     # The slice that the write to io.max began is over when the first bio comes, so that it begins one of its own.
     # Before throttle_next_slice_wait the next bio's own time is waited for, which may be that of two slices
-    assert worst_excess(went, iops) <= iops * (0.2 if kernel == "4.9" else 0.1) + 1
+    # A slice that began late ends late: two jiffies of 4 ms more
+    assert worst_excess(went, iops) <= iops * ((0.2 if kernel == "4.9" else 0.1) + 0.008) + 1
     # Behind the first slice; whole slices, as what goes goes at their beginning
     assert rate(went, phase + 110 * MS, phase + 3910 * MS) == pytest.approx(iops, rel=0.01, abs=0.27)
 
@@ -63,7 +64,7 @@ def test_bps_in_every_window_and_in_the_long_run(kib: int, nr_sectors: int, op: 
     rig.run(seconds * SECOND)
     went = rig.went("/a")
 
-    assert worst_excess(went, limit, of_bytes=True) <= limit * 0.1 + bio_bytes
+    assert worst_excess(went, limit, of_bytes=True) <= limit * 0.108 + bio_bytes
     measured = rate(went, 0, seconds * SECOND, of_bytes=True)
     slack = (limit * 0.1 + 2 * bio_bytes) / seconds
     # A slice that ends takes with it what was not used of it (throtl_trim_slice), which is little while bios are small;
