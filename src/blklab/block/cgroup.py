@@ -109,6 +109,10 @@ class Cgroup:
         """Whether it is the root of the tree."""
         return self.parent is None
 
+    def newest_first(self) -> Iterator[Blkg]:
+        """The group on each of its queues, as control files list them."""
+        return reversed(list(self.blkgs.values()))
+
     def walk(self) -> Iterator[Cgroup]:
         """Itself and all below it, parents first."""
         yield self

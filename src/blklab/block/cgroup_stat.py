@@ -16,15 +16,10 @@ cgroup.subtree_control had been written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from blklab.block.cgroup import Blkg, BlkgStat, Cgroup, CgroupTree, device_number
 from blklab.block.cgroup_files import CgroupFile, register_files
 from blklab.block.iostat import DISCARD, READ, WRITE
 from blklab.core.errors import BlklabError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FIELDS = ("rbytes", "wbytes", "rios", "wios", "dbytes", "dios")
 
@@ -51,14 +46,9 @@ def device_stat(blkg: Blkg) -> dict[str, int]:
     }
 
 
-def newest_first(cgroup: Cgroup) -> Iterator[Blkg]:
-    """The group on each of its devices, as files list them."""
-    return reversed(list(cgroup.blkgs.values()))
-
-
 def _io_stat(cgroup: Cgroup, tree: CgroupTree) -> str:
     lines = []
-    for blkg in newest_first(cgroup):
+    for blkg in cgroup.newest_first():
         done = device_stat(blkg) if cgroup.is_root else group_stat(blkg)
         shown = any(done[field] for field in ("rbytes", "wbytes", "rios", "wios"))
         figures = " ".join(f"{field}={value}" for field, value in done.items()) if shown else ""

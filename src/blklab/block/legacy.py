@@ -8,12 +8,12 @@ trip.
 
 Theory of operation
 -------------------
-Everything is under `lock`, and every CPU takes it several times for
-each I/O: to submit, for each request that goes to the driver, and when one has ended. A bio
+Everything is under `lock`, and every CPU takes it several times for each I/O: to submit, for each request that goes
+to the driver, and when one has ended. A bio
 
-    merge     tries the requests in the task's plug (since 2.6.39, without the lock), then those of the
-    scheduler request   takes a request if there is room, or sleeps until one has ended (S) add       joins
-    the plug of its task (since 2.6.39), or goes to the scheduler (I)
+    merge     tries the requests in the task's plug (since 2.6.39, without the lock), then those of the scheduler
+    request   takes a request if there is room, or sleeps until one has ended (S)
+    add       joins the plug of its task (since 2.6.39), or goes to the scheduler (I)
 
 and the queue is run: by the task that flushes its plug, by the driver's completion, or by a worker
 (`run_one`, one request at a time, with the lock given back while the driver has it).

@@ -8,13 +8,13 @@ Theory of operation
 -------------------
 `run_one` is one turn of a driver's loop, with the queue lock held until the driver has the command:
 
-    peek     the head of the dispatch list, which the scheduler fills when it is empty. D is traced when the
-    driver sees a
-             request for the first time, even if it has no room for it: it stays at the head then
-    budget   the device's queue depth (NCQ). None: the run ends, and the next completion goes on tag      the
-    command's number. None: the same start    it leaves the list and is with the driver BUSY     target or
-    host have no room: it is given back (R, I), to the head of the list. If nothing is with the driver
-             that could end and go on, the queue is run again after 3 ms
+    peek     the head of the dispatch list, which the scheduler fills when it is empty. D is traced when the driver
+             sees a request for the first time, even if it has no room for it: it stays at the head then
+    budget   the device's queue depth (NCQ). None: the run ends, and the next completion goes on
+    tag      the command's number. None: the same
+    start    it leaves the list and is with the driver
+    BUSY     target or host have no room: it is given back (R, I), to the head of the list. If nothing is with the
+             driver that could end and go on, the queue is run again after 3 ms
 
 A run is driven by a task or a worker (dispatch.HctxRun), one request a step, or by a completion: SCSI's, in
 softirq, runs its queue whenever a request has ended; other drivers' only if a run ended for want of room.

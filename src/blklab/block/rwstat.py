@@ -77,7 +77,7 @@ def print_rwstat(cgroup: Cgroup, pick: Callable[[Blkg], RwStat | None], recursiv
     `recursive`: with those of all groups below."""
     lines = []
     total = 0
-    for blkg in reversed(list(cgroup.blkgs.values())):
+    for blkg in cgroup.newest_first():
         own = pick(blkg)
         if own is None:
             continue

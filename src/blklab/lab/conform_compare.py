@@ -8,9 +8,8 @@ Theory of operation
 -------------------
 A case takes the first entry of `tolerances.toml` that fits it; that file says what its keys mean. The case is
 
-    exact               if for each device every action occurs as often as in the capture, completions
-    included, and the
-                        events of the entry's `order` are the same in the same order
+    exact               if for each device every action occurs as often as in the capture, completions included,
+                        and the events of the entry's `order` are the same in the same order
     within tolerance    if not, or if nothing was traced, but all checks hold
     differs             if one does not
 """

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from blklab.block.cgroup import POLICY_THROTL, Blkg, Cgroup, CgroupTree, device_number
 from blklab.block.cgroup_files import CgroupFile, device_line, register_files
-from blklab.block.cgroup_stat import newest_first
 from blklab.core.errors import BlklabError, nearest
 from blklab.rqos.throttle import throttle_of
 from blklab.rqos.throttle_group import U32_MAX, U64_MAX, ThrottleGroup
@@ -59,7 +58,7 @@ KINDS = (("Read", 0), ("Write", 1), ("Sync", 2), ("Async", 3), ("Discard", 4))
 
 def _groups(cgroup: Cgroup) -> Iterator[tuple[Blkg, ThrottleGroup]]:
     # The group on each device that has blk-throttle
-    for blkg in newest_first(cgroup):
+    for blkg in cgroup.newest_first():
         data = blkg.pd[POLICY_THROTL]
         if data is not None:
             yield blkg, data.group  # type: ignore[attr-defined]

@@ -147,7 +147,7 @@ def _get_weight(cgroup: Cgroup, tree: CgroupTree) -> str:
 
 def _get_weights(cgroup: Cgroup, tree: CgroupTree) -> str:
     lines = [f"default {weight_of(cgroup)}"]
-    for blkg in reversed(list(cgroup.blkgs.values())):
+    for blkg in cgroup.newest_first():
         group = _group(blkg)
         if group is not None and group.dev_weight:
             lines.append(f"{device_number(blkg.queue)} {group.dev_weight}")

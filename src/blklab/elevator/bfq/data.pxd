@@ -8,7 +8,7 @@ from blklab.elevator.bfq.group cimport BfqGroup
 from blklab.elevator.bfq.params cimport (BACK_SEEK_MAX_KB, BACK_SEEK_PENALTY, FIFO_EXPIRE_ASYNC_MS,
                                          FIFO_EXPIRE_SYNC_MS, MSEC_NS, SECT_THR_NONROT, SEEK_THR_SECTORS,
                                          SLICE_IDLE_MS)
-from blklab.elevator.bfq.timer cimport IdleSliceTimer
+from blklab.block.elv_timer cimport IdleSliceTimer
 from blklab.elevator.bfq.wf2q cimport Wf2q
 
 cdef class BfqData(Wf2q):

@@ -24,11 +24,11 @@ from blklab.elevator.bfq.group import BfqGroup
 from blklab.elevator.bfq.wf2q import Wf2q
 
 if TYPE_CHECKING:
+    from blklab.block.elv_timer import IdleSliceTimer
     from blklab.block.queue import RequestQueue
     from blklab.block.request import Request
     from blklab.elevator.bfq.bfqq import BfqQueue
     from blklab.elevator.bfq.entity import Entity
-    from blklab.elevator.bfq.timer import IdleSliceTimer
 
 if not cython.compiled:
     from blklab.elevator.bfq.params import (

@@ -27,7 +27,7 @@ from blklab.elevator.bfq.params cimport (BUDGET_EXHAUSTED, BUDGET_TIMEOUT, IN_DR
                                          PREEMPTED, TOO_IDLE, WR_DEFAULT_WEIGHT)
 from blklab.elevator.bfq.processes cimport Processes
 from blklab.elevator.bfq.raising cimport Raising
-from blklab.elevator.bfq.timer cimport IdleSliceTimer
+from blklab.block.elv_timer cimport IdleSliceTimer
 from blklab.elevator.bfq.turns cimport Turns
 
 cdef class IdlingEnds(IdleSliceTimer):

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from blklab.block.elevator import Elevator
+from blklab.block.elv_timer import IdleSliceTimer
 from blklab.block.request import RequestList
 from blklab.core.host import Lock
 from blklab.elevator.bfq.budget import Budgets
@@ -49,7 +50,6 @@ from blklab.elevator.bfq.moving import Moves
 from blklab.elevator.bfq.order import Order
 from blklab.elevator.bfq.processes import Processes
 from blklab.elevator.bfq.raising import Raising
-from blklab.elevator.bfq.timer import IdleSliceTimer
 from blklab.elevator.bfq.tunables import TUNABLES
 from blklab.elevator.bfq.turns import Turns
 

@@ -10,7 +10,7 @@ from blklab.elevator.cfq.params cimport (BACK_SEEK_MAX_KB, BACK_SEEK_PENALTY, BE
                                          HW_TAG_UNKNOWN, IDLE_DELAY_MS, MSEC_NS, QUANTUM,
                                          QUANTUM_BEFORE_2_6_34, SEC_NS, SLICE_ASYNC_MS, SLICE_ASYNC_RQ,
                                          SLICE_IDLE_MS, SLICE_SYNC_MS, SYNC_NOIDLE_WORKLOAD, TARGET_LATENCY_MS)
-from blklab.elevator.cfq.timer cimport IdleSliceTimer
+from blklab.block.elv_timer cimport IdleSliceTimer
 
 @cython.final
 cdef class CfqData:

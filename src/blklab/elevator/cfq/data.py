@@ -26,9 +26,9 @@ import cython
 from blklab.elevator.cfq.cfqq import GroupTree
 
 if TYPE_CHECKING:
+    from blklab.block.elv_timer import IdleSliceTimer
     from blklab.block.queue import RequestQueue
     from blklab.elevator.cfq.cfqq import CfqContext, CfqGroup, CfqQueue
-    from blklab.elevator.cfq.timer import IdleSliceTimer
 
 if not cython.compiled:
     from blklab.block.consts import TR_MSG

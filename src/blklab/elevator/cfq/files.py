@@ -95,7 +95,7 @@ class CfqGroupPolicy(BlkcgPolicy):
 
 def groups_of(cgroup: Cgroup) -> Iterator[tuple[Blkg, CfqGroup]]:
     """The group on each device that CFQ schedules, the newest first."""
-    for blkg in reversed(list(cgroup.blkgs.values())):
+    for blkg in cgroup.newest_first():
         cfqg: Any = blkg.pd[POLICY_CFQ]
         if cfqg is not None:
             yield blkg, cfqg

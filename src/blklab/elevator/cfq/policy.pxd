@@ -20,7 +20,7 @@ from blklab.elevator.cfq.processes cimport Processes
 from blklab.elevator.cfq.seeks cimport Seeks
 from blklab.elevator.cfq.service cimport Service
 from blklab.elevator.cfq.slices cimport Slices
-from blklab.elevator.cfq.timer cimport IdleSliceTimer
+from blklab.block.elv_timer cimport IdleSliceTimer
 from blklab.elevator.cfq.turns cimport Turns
 
 cdef class IdlingEnds(IdleSliceTimer):

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from blklab.block.elevator import Elevator
+from blklab.block.elv_timer import IdleSliceTimer
 from blklab.elevator.cfq.cfqq import CfqGroup
 from blklab.elevator.cfq.cooperators import Cooperators
 from blklab.elevator.cfq.data import CfqData
@@ -48,7 +49,6 @@ from blklab.elevator.cfq.processes import Processes
 from blklab.elevator.cfq.seeks import Seeks
 from blklab.elevator.cfq.service import Service
 from blklab.elevator.cfq.slices import Slices
-from blklab.elevator.cfq.timer import IdleSliceTimer
 from blklab.elevator.cfq.tunables import tunables_of
 from blklab.elevator.cfq.turns import Turns
 

@@ -1,4 +1,4 @@
-"""The timer that ends idling: armed and called off with each request of a queue that is waited for."""
+"""The timer by which a scheduler ends idling: armed and called off with each request of a queue that it waits for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 class IdleSliceTimer(Event):
-    """Calls `expired` at `due_ns`, in interrupt context. A clock cannot be told that a time is no longer of interest:
-    the timer asks for one time, and looks then whether it is due, so that arming it often costs nothing."""
+    """Calls `expired` at `due_ns`, in interrupt context. A clock cannot be told that a time is no longer of
+    interest: the timer asks for one time, and looks then whether it is due, so that arming it often costs
+    nothing."""
 
     def __init__(self, queue: RequestQueue) -> None:
         self.queue = queue
@@ -23,6 +24,10 @@ class IdleSliceTimer(Event):
     def expired(self) -> int:
         """It is due."""
         raise NotImplementedError
+
+    def pending(self) -> bool:
+        """Whether it is armed."""
+        return self.due_ns >= 0
 
     def arm(self, due_ns: int) -> int:
         """Expire then, and not before."""
