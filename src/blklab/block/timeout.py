@@ -50,7 +50,7 @@ class TimeoutTimer(Event):
         earliest = NEVER_NS
         for hctx in self.queue.hctxs:
             for rq in self._started(hctx):
-                # The end of one before may have ended this one too, or it is the flush request, found by its tag as well
+                # One before may have ended this one too, or it is the flush request, found by its tag as well
                 if rq.state == RQ_STARTED and rq.deadline_ns <= now_ns:
                     self._late(rq, now_ns)
                 if rq.state == RQ_STARTED and rq.deadline_ns < earliest:
